@@ -1,0 +1,22 @@
+// Every op. A new one is a header in ops/, its test, and a line here; CONTRIBUTING.md adds one from nothing.
+#pragma once
+
+#include "attune/autograd/ops/add.h"
+#include "attune/autograd/ops/contiguous.h"
+#include "attune/autograd/ops/cross_entropy.h"
+#include "attune/autograd/ops/detach.h"
+#include "attune/autograd/ops/div.h"
+#include "attune/autograd/ops/embedding.h"
+#include "attune/autograd/ops/exp.h"
+#include "attune/autograd/ops/expand.h"
+#include "attune/autograd/ops/gelu.h"
+#include "attune/autograd/ops/layer_norm.h"
+#include "attune/autograd/ops/matmul.h"
+#include "attune/autograd/ops/mean.h"
+#include "attune/autograd/ops/mul.h"
+#include "attune/autograd/ops/permute.h"
+#include "attune/autograd/ops/reshape.h"
+#include "attune/autograd/ops/slice.h"
+#include "attune/autograd/ops/softmax.h"
+#include "attune/autograd/ops/sub.h"
+#include "attune/autograd/ops/sum.h"

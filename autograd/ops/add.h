@@ -1,0 +1,22 @@
+// y = a + b, with broadcasting. Also a + number.
+#pragma once
+
+#include "attune/autograd/op.h"
+
+namespace attune {
+
+inline Var add(Var a, Var b) {
+  const Shape shape = broadcast(a.shape(), b.shape(), "add");
+  Var y = output(shape, {a, b}, Saves::nothing);
+  kernels::add(into(y), a.value(), b.value());
+  return record("add", y, [=] {
+    if (Out d = add_to(a)) kernels::sum(d, y.grad());  // da += dy, summed where a was stretched
+    if (Out d = add_to(b)) kernels::sum(d, y.grad());  // db += dy
+  });
+}
+
+inline Var operator+(Var a, Var b) { return add(a, b); }
+inline Var operator+(Var a, double number) { return add(a, scalar(number, a)); }
+inline Var operator+(double number, Var b) { return add(scalar(number, b), b); }
+
+}  // namespace attune

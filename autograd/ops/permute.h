@@ -1,0 +1,16 @@
+// Axes in another order: a view. t swaps the last two.
+#pragma once
+
+#include "attune/autograd/op.h"
+
+namespace attune {
+
+inline Var permute(Var x, std::initializer_list<int> order) {
+  return view_of("permute", x, [=](const View& v) { return v.permute(order); });
+}
+
+inline Var t(Var x) {
+  return view_of("t", x, [](const View& v) { return v.t(); });
+}
+
+}  // namespace attune

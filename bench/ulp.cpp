@@ -1,0 +1,201 @@
+// How exact the elementary functions are: every float, and random doubles, against a more precise reference.
+//
+//   ulp [--row avx512|avx2|scalar] [--every N] [--doubles N]
+//
+// --every N takes one float in N (default 1: all 2^32). The errors are in units in the last place of the true value;
+// an argument or a result below the smallest normal float is left out, for f32 kernels flush it to zero.
+// With ATTUNE_QUADMATH, doubles are held against libquadmath's 113 bits, else against long double's 64.
+#include <fmt/format.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <numbers>
+#include <random>
+#include <string_view>
+#include <vector>
+
+#include "attune/lib/kernels/run.h"
+
+#ifdef ATTUNE_QUADMATH
+#include <quadmath.h>
+__extension__ typedef __float128 Wide;
+namespace {
+Wide wide_exp(Wide x) { return expq(x); }
+Wide wide_log(Wide x) { return logq(x); }
+Wide wide_erf(Wide x) { return erfq(x); }
+Wide wide_erfc(Wide x) { return erfcq(x); }
+Wide wide_sin(Wide x) { return sinq(x); }
+Wide wide_cos(Wide x) { return cosq(x); }
+Wide wide_tanh(Wide x) { return tanhq(x); }
+const Wide kRootHalf = sqrtq(Wide{1} / 2), kRootTwoPi = sqrtq(2 * acosq(-1));
+}  // namespace
+#else
+using Wide = long double;
+namespace {
+Wide wide_exp(Wide x) { return std::exp(x); }
+Wide wide_log(Wide x) { return std::log(x); }
+Wide wide_erf(Wide x) { return std::erf(x); }
+Wide wide_erfc(Wide x) { return std::erfc(x); }
+Wide wide_sin(Wide x) { return std::sin(x); }
+Wide wide_cos(Wide x) { return std::cos(x); }
+Wide wide_tanh(Wide x) { return std::tanh(x); }
+const Wide kRootHalf = std::sqrt(0.5L), kRootTwoPi = std::sqrt(2 * std::numbers::pi_v<long double>);
+}  // namespace
+#endif
+
+namespace {
+
+using namespace attune;
+using kernels::Table;
+
+constexpr double kRootHalfDouble = std::numbers::sqrt2 / 2, kRootTwoPiDouble = 2.5066282746310005;
+
+double phi(double x) { return std::exp(-x * x / 2) / kRootTwoPiDouble; }
+double cdf(double x) { return std::erfc(-x * kRootHalfDouble) / 2; }
+Wide wide_phi(Wide x) { return wide_exp(-x * x / 2) / kRootTwoPi; }
+Wide wide_cdf(Wide x) { return wide_erfc(-x * kRootHalf) / 2; }
+
+// `of` and `wide` are the references for f32 and f64; `scale`, where there is one, is what an error is measured
+// against instead of the value (gelu' has a zero, where its two terms cancel).
+struct Function {
+  std::string_view name;
+  kernels::Bodies Table::*bodies;
+  double (*of)(double);
+  Wide (*wide)(Wide);
+  double (*scale)(double);
+  double low, high;       // where the doubles are drawn
+  double least = 1.2e-38;  // smaller f32 results may be 0
+};
+
+const Function kFunctions[] = {
+    {"exp", &Table::exp, [](double x) { return std::exp(x); }, wide_exp, nullptr, -745, 709},
+    {"log", &Table::log, [](double x) { return std::log(x); }, wide_log, nullptr, 0, 4},
+    {"erf", &Table::erf, [](double x) { return std::erf(x); }, wide_erf, nullptr, -6, 6},
+    {"sin", &Table::sin, [](double x) { return std::sin(x); }, wide_sin, nullptr, -100, 100},
+    {"cos", &Table::cos, [](double x) { return std::cos(x); }, wide_cos, nullptr, -100, 100},
+    {"tanh", &Table::tanh, [](double x) { return std::tanh(x); }, wide_tanh, nullptr, -20, 20},
+    {"gelu", &Table::gelu, [](double x) { return x * cdf(x); }, [](Wide x) { return x * wide_cdf(x); }, nullptr, -38,
+     10, 3e-38},
+    {"gelu'", &Table::gelu_backward, [](double x) { return cdf(x) + x * phi(x); },
+     [](Wide x) { return wide_cdf(x) + x * wide_phi(x); },
+     [](double x) { return std::fmax(cdf(x), std::abs(x) * phi(x)); }, -38, 10, 1e-37},
+};
+
+struct Worst {
+  double ulp = 0, at = 0;
+  void see(double error, double x) {
+    if (error > ulp) ulp = error, at = x;
+  }
+  void see(Worst other) { see(other.ulp, other.at); }
+};
+
+// The distance between neighbours of type T around x.
+template <class T>
+double ulp_of(double x) {
+  const int digits = std::numeric_limits<T>::digits, least = std::numeric_limits<T>::min_exponent;
+  int exponent;
+  std::frexp(x, &exponent);
+  return std::ldexp(1.0, std::max(exponent, least) - digits);
+}
+
+template <class T>
+void evaluate(const Function& f, const T* x, T* y, Index n) {
+  static const std::vector<T> ones(kernels::kMapBlock, T{1});
+  const bool backward = f.bodies == &Table::gelu_backward;
+  kernels::MapArguments m{};
+  m.inner_size = n;
+  m.data[0] = y;
+  m.data[1] = const_cast<T*>(backward ? ones.data() : x);
+  m.data[2] = const_cast<T*>(x);
+  for (Index& stride : m.inner_strides) stride = 1;
+  const kernels::DenormalMode mode(dtype_of<T>);
+  kernels::body_of(kernels::table().*f.bodies, dtype_of<T>)(&m, 0, 1);
+}
+
+double float_error(const Function& f, float x, float y) {
+  const double want = f.of(x);
+  if (std::isnan(want)) return std::isnan(y) ? 0 : INFINITY;
+  if (std::abs(want) < f.least) return std::abs(y) > 2 * f.least ? INFINITY : 0;
+  if (std::isinf(static_cast<float>(want))) return static_cast<float>(want) == y ? 0 : INFINITY;
+  return std::abs(y - want) / ulp_of<float>(f.scale ? f.scale(x) : want);
+}
+
+Worst all_floats(const Function& f, std::uint64_t every) {
+  const auto blocks = static_cast<Index>((std::uint64_t{1} << 32) / (kernels::kMapBlock * every));
+  Worst worst;
+  std::mutex mutex;
+  parallel_for(blocks, 1, [&](Index begin, Index end) {
+    std::vector<float> x(kernels::kMapBlock), y(kernels::kMapBlock);
+    Worst mine;
+    for (Index block = begin; block < end; ++block) {
+      for (std::size_t i = 0; i < x.size(); ++i)
+        x[i] = std::bit_cast<float>(static_cast<std::uint32_t>((static_cast<std::uint64_t>(block) * x.size() + i) * every));
+      evaluate(f, x.data(), y.data(), kernels::kMapBlock);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (std::isfinite(x[i]) && (x[i] == 0 || std::isnormal(x[i]))) mine.see(float_error(f, x[i], y[i]), x[i]);
+    }
+    const std::lock_guard lock(mutex);
+    worst.see(mine);
+  });
+  return worst;
+}
+
+// Half of the points are uniform in the function's range, half have any exponent.
+double draw(const Function& f, std::mt19937_64& bits) {
+  if (bits() & 1) return f.low + (f.high - f.low) * static_cast<double>(bits() >> 11) * 0x1p-53;
+  const double x = std::bit_cast<double>(bits());
+  return f.bodies == &Table::log ? std::abs(x) : x;
+}
+
+double double_error(const Function& f, double x, double y) {
+  const Wide want = f.wide(x);
+  const auto near = static_cast<double>(want);
+  if (std::isnan(near) || std::isinf(near)) return near == y || (std::isnan(near) && std::isnan(y)) ? 0 : INFINITY;
+  const Wide error = want < y ? y - want : want - y;
+  return static_cast<double>(error / Wide{ulp_of<double>(f.scale ? f.scale(x) : near)});
+}
+
+Worst random_doubles(const Function& f, Index points) {
+  Worst worst;
+  std::mutex mutex;
+  parallel_for(points / kernels::kMapBlock, 1, [&](Index begin, Index end) {
+    std::vector<double> x(kernels::kMapBlock), y(kernels::kMapBlock);
+    Worst mine;
+    for (Index block = begin; block < end; ++block) {
+      std::mt19937_64 bits(static_cast<std::uint64_t>(block));
+      for (double& each : x) each = draw(f, bits);
+      evaluate(f, x.data(), y.data(), kernels::kMapBlock);
+      for (std::size_t i = 0; i < x.size(); ++i)
+        if (std::isfinite(x[i])) mine.see(double_error(f, x[i], y[i]), x[i]);
+    }
+    const std::lock_guard lock(mutex);
+    worst.see(mine);
+  });
+  return worst;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  std::uint64_t every = 1;
+  Index doubles = 1 << 20;
+  for (int i = 1; i + 1 < count; i += 2) {
+    const std::string_view option = words[i];
+    if (option == "--row") set_row(words[i + 1]);
+    else if (option == "--every") every = std::strtoull(words[i + 1], nullptr, 10);
+    else if (option == "--doubles") doubles = std::strtoll(words[i + 1], nullptr, 10);
+    else return fmt::print(stderr, "ulp: unknown option {}\n", option), 2;
+  }
+  fmt::print("row {}, one float in {}, {} doubles against {} bits\n\n", row(), every, doubles,
+             sizeof(Wide) == 16 && std::is_same_v<Wide, long double> ? 64 : 113);
+  fmt::print("{:<6} {:>8} {:>16} {:>10} {:>24}\n", "", "f32 ulp", "at", "f64 ulp", "at");
+  for (const Function& f : kFunctions) {
+    const Worst floats = all_floats(f, every), exact = random_doubles(f, doubles);
+    fmt::print("{:<6} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp, exact.at);
+    std::fflush(stdout);
+  }
+}

@@ -1,0 +1,50 @@
+#include "attune/layers/tap.h"
+
+#include <fmt/format.h>
+
+namespace attune {
+namespace {
+constinit thread_local Observer* innermost_observer = nullptr;
+constinit thread_local const Within* innermost_place = nullptr;
+}  // namespace
+
+Observer::Observer(Private, Replace replace) : replace_(std::move(replace)), outer_(innermost_observer) {
+  innermost_observer = this;
+}
+
+Observer::~Observer() { innermost_observer = outer_; }
+
+Within::Within(std::string_view name, int number) : name_(name), number_(number), outer_(innermost_place) {
+  innermost_place = this;
+}
+
+Within::~Within() { innermost_place = outer_; }
+
+std::string current_path() {
+  std::string path;
+  for (const Within* at = innermost_place; at; at = at->outer_) {
+    const std::string step = at->number_ < 0 ? std::string(at->name_) : fmt::format("{}.{}", at->name_, at->number_);
+    path = path.empty() ? step : step + "." + path;
+  }
+  return path;
+}
+
+Var tap(std::string_view name, Var x) {
+  if (!innermost_observer) return x;
+  Observer* const all = innermost_observer;
+  for (Observer* observer = all; observer; observer = observer->outer_) {
+    // What an observer itself computes is not observed by it.
+    innermost_observer = observer->outer_;
+    struct Restore {
+      Observer* before;
+      ~Restore() { innermost_observer = before; }
+    } restore{all};
+    const Var instead = observer->replace_(TapPoint{current_path(), name, x});
+    check(instead.shape() == x.shape() && instead.dtype() == x.dtype(),
+          "tap: {} of {} {} cannot be replaced by {} {}", name, x.dtype(), x.shape(), instead.dtype(), instead.shape());
+    x = instead;
+  }
+  return x;
+}
+
+}  // namespace attune

@@ -1,0 +1,106 @@
+#include "attune/lib/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "attune/lib/error.h"
+
+namespace attune {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Throws with the system's reason unless `ok`.
+void check_file(bool ok, const fs::path& path, const char* fault) {
+  if (ok) return;
+  const std::string reason = std::generic_category().message(errno);
+  check_environment(false, "file: {} {}: {}", path.native(), fault, reason);
+}
+
+// Renaming is only safe once the folder is on the disk too.
+void synchronize_folder(const fs::path& path) {
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  check_file(descriptor >= 0, folder, "cannot be opened");
+  // Some file systems do not know how, and say so.
+  const bool ok = fsync(descriptor) == 0 || errno == EINVAL || errno == ENOTSUP;
+  const int error = errno;
+  close(descriptor);
+  errno = error;
+  check_file(ok, folder, "cannot be brought to the disk");
+}
+
+}  // namespace
+
+InputFile::InputFile(const fs::path& path) : path_(path) {
+  // O_NONBLOCK: a pipe that nobody writes to must not hold us up. It means nothing to a regular file.
+  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  check_file(descriptor_ >= 0, path_, "cannot be opened");
+  struct stat status {};
+  const bool known = fstat(descriptor_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    close(descriptor_);
+    check_environment(false, "file: {} is {}", path_.native(),
+                      known && S_ISDIR(status.st_mode) ? "a folder" : "no regular file");
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+InputFile::~InputFile() { close(descriptor_); }
+
+void InputFile::read(std::uint64_t offset, void* to, std::size_t bytes) const {
+  auto* next = static_cast<char*>(to);
+  while (bytes > 0) {
+    const ssize_t got = pread(descriptor_, next, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    check_file(got >= 0, path_, "cannot be read");
+    check_environment(got > 0, "file: {} ends at byte {}, where more was expected", path_.native(), offset);
+    next += got;
+    offset += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+}
+
+OutputFile::OutputFile(const fs::path& path) : path_(path) {
+  std::error_code ignored;
+  check_environment(!fs::is_directory(path, ignored), "file: {} is a folder", path.native());
+  // Another name for every writer. One that died may have left a file of this name behind.
+  for (int attempt = 0; descriptor_ < 0; ++attempt) {
+    temporary_ = fmt::format("{}.{}-{}.tmp", path.native(), getpid(), attempt);
+    descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    check_file(descriptor_ >= 0 || errno == EEXIST, path_, "cannot be written");
+  }
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) close(descriptor_);
+  if (!temporary_.empty()) unlink(temporary_.c_str());
+}
+
+void OutputFile::write(const void* from, std::size_t bytes) {
+  auto* next = static_cast<const char*>(from);
+  while (bytes > 0) {
+    const ssize_t put = ::write(descriptor_, next, bytes);
+    if (put < 0 && errno == EINTR) continue;
+    check_file(put > 0, path_, "cannot be written");
+    next += put;
+    bytes -= static_cast<std::size_t>(put);
+  }
+}
+
+void OutputFile::commit() {
+  check_file(fsync(descriptor_) == 0, path_, "cannot be brought to the disk");
+  const bool closed = close(descriptor_) == 0;
+  descriptor_ = -1;
+  check_file(closed, path_, "cannot be written");
+  check_file(rename(temporary_.c_str(), path_.c_str()) == 0, path_, "cannot be replaced");
+  temporary_.clear();
+  synchronize_folder(path_);
+}
+
+}  // namespace attune

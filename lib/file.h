@@ -1,0 +1,46 @@
+// Files that are read or written whole. Every fault is a std::runtime_error that names the file and the system's reason.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+namespace attune {
+
+// A regular file, open for reading.
+class InputFile {
+ public:
+  explicit InputFile(const std::filesystem::path& path);
+  ~InputFile();
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size() const { return size_; }  // in bytes, when it was opened
+  // Exactly that many bytes from there.
+  void read(std::uint64_t offset, void* to, std::size_t bytes) const;
+
+ private:
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  std::uint64_t size_ = 0;
+};
+
+// A file that appears at its path whole, or not at all: until commit() what is written stands under another name in the
+// same folder, which goes away with this object.
+class OutputFile {
+ public:
+  explicit OutputFile(const std::filesystem::path& path);
+  ~OutputFile();
+  OutputFile(const OutputFile&) = delete;
+  OutputFile& operator=(const OutputFile&) = delete;
+
+  void write(const void* from, std::size_t bytes);
+  // Replaces what stands at the path. After it returns, neither a crash nor a loss of power brings the old file back.
+  void commit();
+
+ private:
+  std::filesystem::path path_, temporary_;
+  int descriptor_ = -1;
+};
+
+}  // namespace attune

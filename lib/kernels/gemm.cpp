@@ -1,0 +1,347 @@
+#include "attune/lib/kernels/gemm.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <iterator>
+#include <utility>
+
+#include "attune/lib/kernels/run.h"
+#include "attune/lib/memory.h"
+
+namespace attune::kernels {
+namespace {
+
+// ---- Checks -------------------------------------------------------------------------------------------------------
+
+// The bytes that a view touches: [begin, end).
+struct Extent {
+  std::uintptr_t begin, end;
+};
+
+Extent extent(const ConstView& v) {
+  const auto start = reinterpret_cast<std::uintptr_t>(v.data());
+  Index low = 0, high = 0;
+  for (int axis = 0; axis < v.rank(); ++axis) {
+    const Index reach = (v.shape()[axis] - 1) * v.stride(axis);
+    (reach < 0 ? low : high) += reach;
+  }
+  const Index size = size_of(v.dtype());
+  return {start + static_cast<std::uintptr_t>(low * size), start + static_cast<std::uintptr_t>((high + 1) * size)};
+}
+
+// Whether two views lie in different columns of one buffer whose rows are `pitch` bytes long: then they are disjoint
+// although their extents cross, as the query and key parts of one projection are.
+bool in_other_columns(const ConstView& a, const ConstView& b, Index pitch) {
+  if (pitch <= 0) return false;
+  const auto width = [pitch](const ConstView& v) {
+    Index reach = size_of(v.dtype());
+    for (int axis = 0; axis < v.rank(); ++axis) {
+      const Index step = v.stride(axis) * size_of(v.dtype());
+      if (step % pitch != 0) reach += (v.shape()[axis] - 1) * (step < 0 ? pitch : step);
+    }
+    return reach;
+  };
+  const auto start_a = reinterpret_cast<std::intptr_t>(a.data()), start_b = reinterpret_cast<std::intptr_t>(b.data());
+  const Index from_a_to_b = ((start_b - start_a) % pitch + pitch) % pitch;
+  return from_a_to_b >= width(a) && from_a_to_b + width(b) <= pitch;
+}
+
+bool overlap(const ConstView& a, const ConstView& b) {
+  if (a.count() == 0 || b.count() == 0) return false;
+  const Extent in_a = extent(a), in_b = extent(b);
+  if (in_a.end <= in_b.begin || in_b.end <= in_a.begin) return false;
+  for (const ConstView* v : {&a, &b})
+    for (int axis = 0; axis < v->rank(); ++axis)
+      if (in_other_columns(a, b, v->stride(axis) * size_of(v->dtype()))) return false;
+  return true;
+}
+
+void check_operands(const View& c, const ConstView& a, const ConstView& b) {
+  const Shape &in_a = a.shape(), &in_b = b.shape(), &in_c = c.shape();
+  check(a.dtype() == b.dtype() && a.dtype() == c.dtype(), "matmul: {} x {} into {}: the dtypes differ", a.dtype(),
+        b.dtype(), c.dtype());
+  check(is_float(a.dtype()), "matmul: operands of {}; use f32, f64 or dual", a.dtype());
+  check(in_a.rank() >= 2 && in_b.rank() >= 2, "matmul: {} x {}: an operand needs two axes or more", in_a, in_b);
+  check(in_a.last() == in_b.last(1), "matmul: {} x {}: inner sizes {} and {} differ", in_a, in_b, in_a.last(),
+        in_b.last(1));
+
+  const int rank = std::max(in_a.rank(), in_b.rank());
+  bool fits = in_c.rank() == rank && in_c.last(1) == in_a.last(1) && in_c.last() == in_b.last();
+  for (int back = 2; back < rank; ++back) {
+    const Index size_a = back < in_a.rank() ? in_a.last(back) : 1, size_b = back < in_b.rank() ? in_b.last(back) : 1;
+    check(size_a == size_b || size_a == 1 || size_b == 1, "matmul: {} x {}: batch sizes {} and {} do not broadcast",
+          in_a, in_b, size_a, size_b);
+    fits = fits && in_c.last(back) == (size_a == 1 ? size_b : size_a);
+  }
+  check(fits, "matmul: {} x {} does not fit an output of {}", in_a, in_b, in_c);
+
+  if (in_c.count() == 0) return;
+  for (int axis = 0; axis < rank; ++axis)
+    check(in_c[axis] == 1 || c.stride(axis) != 0, "matmul: axis {} of the output {} is expanded: it has one place for {}",
+          axis, in_c, in_c[axis]);
+  check(!overlap(c, a) && !overlap(c, b), "matmul: {} x {}: the output shares memory with an operand", in_a, in_b);
+}
+
+// ---- Lowering -----------------------------------------------------------------------------------------------------
+
+GemmOperand operand(const void* data, const ConstView& v, int batch_rank) {
+  GemmOperand result{const_cast<void*>(data), v.stride(-2), v.stride(-1), {}};
+  for (int axis = 0; axis < batch_rank; ++axis) {
+    const int own = axis - (batch_rank - (v.rank() - 2));
+    const bool repeats = own < 0 || v.shape()[own] == 1;
+    result.batch[axis] = repeats ? 0 : v.strides()[static_cast<std::size_t>(own)];
+  }
+  return result;
+}
+
+void transpose(GemmOperand& m) { std::swap(m.row, m.column); }
+
+// C = A B as C^T = B^T A^T, which has the same bits: a product does not care for the order of its factors.
+void transpose(GemmArguments& g) {
+  std::swap(g.a, g.b);
+  std::swap(g.rows, g.columns);
+  for (GemmOperand* m : {&g.c, &g.a, &g.b}) transpose(*m);
+}
+
+// Takes the axes of size 1 out of the batch, joins neighbours that are one axis in memory, and the last of them with the rows where
+// all its matrices meet the same B.
+void simplify_batch(GemmArguments& g) {
+  GemmOperand* const all[] = {&g.c, &g.a, &g.b};
+  int rank = 0;
+  for (int axis = 0; axis < g.batch_rank; ++axis) {
+    const Index size = g.batch[axis];
+    if (size == 1) continue;
+    const bool joins = rank > 0 && std::all_of(std::begin(all), std::end(all), [&](const GemmOperand* m) {
+                         return m->batch[rank - 1] == m->batch[axis] * size;
+                       });
+    if (!joins) ++rank;
+    g.batch[rank - 1] = joins ? g.batch[rank - 1] * size : size;
+    for (GemmOperand* m : all) m->batch[rank - 1] = m->batch[axis];
+  }
+  if (rank > 0 && g.b.batch[rank - 1] == 0 && g.a.batch[rank - 1] == g.rows * g.a.row &&
+      g.c.batch[rank - 1] == g.rows * g.c.row)
+    g.rows *= g.batch[--rank];
+  g.batch_rank = rank;
+}
+
+GemmArguments lower(const Out& c, const ConstView& a, const ConstView& b, double scale) {
+  GemmArguments g{};
+  g.rows = c.view.shape().last(1);
+  g.columns = c.view.shape().last();
+  g.depth = a.shape().last();
+  g.batch_rank = c.view.rank() - 2;
+  for (int axis = 0; axis < g.batch_rank; ++axis) g.batch[axis] = c.view.shape()[axis];
+  g.c = operand(c.view.data(), c.view, g.batch_rank);
+  g.a = operand(a.data(), a, g.batch_rank);
+  g.b = operand(b.data(), b, g.batch_rank);
+  g.scale = scale;
+  g.accumulate = c.accumulate;
+  if (g.depth == 0) {  // C = 0 * 0, whose sign does not depend on the scale; A and B have no address to step from
+    g.scale = 0;
+    for (GemmOperand* m : {&g.a, &g.b}) *m = {};
+  }
+
+  // A stride along an axis of one element is never used: let it be the one that a dense row has.
+  if (g.columns == 1) g.c.column = g.b.column = 1;
+  const bool column_major = g.c.column != 1 && g.c.row == 1;
+  const bool column_of_columns = g.columns == 1 && g.c.row == 1 && g.a.row == 1;
+  if (a.dtype() != DType::dual && (column_major || column_of_columns)) transpose(g);
+  if (g.columns == 1) g.c.column = g.b.column = 1;
+  simplify_batch(g);
+  return g;
+}
+
+// ---- How the work is cut. Nothing below can change a bit. -----------------------------------------------------------
+
+// A packed block of B, and one of A: each has its place in a core's second-level cache.
+constexpr Index kPackedBytes = 768 << 10;
+constexpr Index kPackedColumns = 512;
+
+const Index RP = getenv("RP") ? atoi(getenv("RP")) : 192;
+const Index CA = getenv("CA") ? atoi(getenv("CA")) : 1024;
+
+Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
+
+Index batch_count(const GemmArguments& g) {
+  Index count = 1;
+  for (int axis = 0; axis < g.batch_rank; ++axis) count *= g.batch[axis];
+  return count;
+}
+
+// visit(one) for each matrix of the batch, as a product without a batch.
+template <class Visit>
+void for_each_matrix(const GemmArguments& g, Index size, Visit&& visit) {
+  const Index count = batch_count(g);
+  for (Index matrix = 0; matrix < count; ++matrix) {
+    GemmArguments one = g;
+    one.batch_rank = 0;
+    Index rest = matrix;
+    for (int axis = g.batch_rank - 1; axis >= 0; rest /= g.batch[axis--])
+      for (GemmOperand* m : {&one.c, &one.a, &one.b})
+        m->data = static_cast<char*>(m->data) + rest % g.batch[axis] * m->batch[axis] * size;
+    visit(one);
+  }
+}
+
+// What a product needs to know besides its arguments.
+struct Kernel {
+  Body multiply, pack;
+  TileSize tile;
+  DType type;
+
+  Kernel(const Table& t, DType dtype)
+      : multiply(body_of(t.gemm, dtype)),
+        pack(body_of(t.gemm_pack, dtype)),
+        tile(t.gemm_tile[static_cast<int>(dtype)]),
+        type(dtype) {}
+};
+
+// Rows are cut into equal panels, the last of them a little lower, rather than into full ones and a rest.
+Index panel_rows(Index rows, TileSize tile) { return ceil_div(rows, ceil_div(rows, tile.rows)); }
+
+void read_a_in_place(GemmArguments& g) {
+  g.a_panel = g.panel_rows * g.a.row;
+  g.a_block = kGemmDepth * g.a.column;
+}
+
+void read_b_in_place(GemmArguments& g, TileSize tile) {
+  g.b_sliver = tile.columns * g.b.column;
+  g.b_block = kGemmDepth * g.b.row;
+}
+
+// As many parts of each matrix as give every thread one: of its rows if there are enough, or else of its columns too.
+void cut(GemmArguments& g, TileSize tile, Index matrices) {
+  g.row_parts = g.column_parts = 1;
+  const Index wanted = ceil_div(threads(), matrices);
+  if (wanted == 1 || g.rows * g.columns * g.depth * matrices < kParallelCost) return;
+  const Index panels = ceil_div(g.rows, g.panel_rows), slivers = ceil_div(g.columns, tile.columns);
+  if (g.slivers_first || panels < 3 * wanted) {
+    g.column_parts = std::min(wanted, slivers);
+    g.row_parts = std::min(ceil_div(wanted, g.column_parts), panels);
+  } else {
+    g.row_parts = wanted;
+  }
+}
+
+void multiply(GemmArguments& g, const Kernel& kernel) {
+  const Index matrices = batch_count(g);
+  cut(g, kernel.tile, matrices);
+  const Index parts = g.row_parts * g.column_parts;
+  run(kernel.multiply, kernel.type, &g, matrices * parts, g.rows * g.columns * g.depth / parts + 1);
+}
+
+// Memory for packed blocks, which each thread that calls gemm keeps.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { free(); }
+
+  void* of(Index bytes) {
+    if (bytes > bytes_) {
+      free();
+      block_ = detail::allocate_block(static_cast<std::size_t>(bytes));
+      bytes_ = bytes;
+    }
+    return block_;
+  }
+
+ private:
+  void free() {
+    if (block_) detail::free_block(block_, static_cast<std::size_t>(bytes_));
+    block_ = nullptr;
+    bytes_ = 0;
+  }
+
+  void* block_ = nullptr;
+  Index bytes_ = 0;
+};
+
+// `depth` x `columns` elements from `from` on (strides `row` and `column`) to tile order, in slivers of `width`.
+// Returns where they are; `sliver` and `block` tell how they lie.
+void* pack(Scratch& scratch, const Kernel& kernel, const void* from, Index depth, Index columns, Index row,
+           Index column, Index width, Index& sliver, Index& block) {
+  GemmPackArguments p{nullptr, from, depth, columns, row, column, width, 0, 0, 0};
+  const Index slivers = ceil_div(columns, width);
+  sliver = p.sliver = std::min(depth, kGemmDepth) * width;
+  block = p.block = slivers * sliver;
+  p.to = scratch.of(ceil_div(depth, kGemmDepth) * block * size_of(kernel.type));
+  // Memory is read as it lies: a few whole rows at a time, or along the columns.
+  p.steps = column == 1 ? 8 : kGemmDepth;
+  run(kernel.pack, kernel.type, &p, slivers * ceil_div(depth, p.steps), std::min(depth, p.steps) * width);
+  return p.to;
+}
+
+// Cuts the product into blocks whose part of B, and of A where that is packed too, stays in a second-level cache.
+void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool packs_a) {
+  thread_local Scratch for_a, for_b;
+  const Index width = kernel.tile.columns, size = size_of(kernel.type), budget = kPackedBytes / size;
+  const Index blocks = std::max<Index>(1, budget / kGemmDepth / std::min<Index>(whole.columns, kPackedColumns));
+  const Index depth = std::min(whole.depth, blocks * kGemmDepth);
+  const Index most_columns = std::max(width, budget / depth / width * width);
+  const Index columns = ceil_div(ceil_div(whole.columns, ceil_div(whole.columns, most_columns)), width) * width;
+  const Index most_rows = packs_a ? std::max<Index>(whole.panel_rows, budget / depth) : whole.rows;
+  const Index rows = ceil_div(ceil_div(whole.rows, ceil_div(whole.rows, most_rows)), whole.panel_rows) * whole.panel_rows;
+  const auto at = [size](const GemmOperand& m, Index row, Index column) -> void* {
+    return static_cast<char*>(m.data) + (row * m.row + column * m.column) * size;
+  };
+
+  for (Index j = 0; j < whole.columns; j += columns)
+    for (Index k = 0; k < whole.depth; k += depth) {
+      GemmArguments g = whole;
+      g.columns = std::min(columns, whole.columns - j);
+      g.depth = std::min(depth, whole.depth - k);
+      g.accumulate = whole.accumulate || k > 0;
+      g.b.data = pack(for_b, kernel, at(whole.b, k, j), g.depth, g.columns, whole.b.row, whole.b.column, width,
+                      g.b_sliver, g.b_block);
+      g.b.row = width;
+      g.b.column = 1;
+      for (Index i = 0; i < whole.rows; i += rows) {
+        g.rows = std::min(rows, whole.rows - i);
+        g.c.data = at(whole.c, i, j);
+        g.a.data = at(whole.a, i, k);
+        if (packs_a) {
+          g.a.data = pack(for_a, kernel, g.a.data, g.depth, g.rows, whole.a.column, whole.a.row, g.panel_rows,
+                          g.a_panel, g.a_block);
+          g.a.row = 1;
+          g.a.column = g.panel_rows;
+        }
+        multiply(g, kernel);
+      }
+    }
+}
+
+// Whether B is worth a pass that packs it. In place it must be dense, and long steps from row to row are slow.
+bool packs_b(const GemmArguments& g) {
+  if (g.rows * g.columns * g.depth < 1 << 20) return false;
+  return g.rows >= (g.b.column == 1 ? RP : 64);
+}
+
+// Whether A is too: only columns far apart, of which each would come from another page again and again.
+bool packs_a(const GemmArguments& g, Index size) {
+  return g.a.row == 1 && g.a.column * size >= CA && g.columns >= 64;
+}
+
+}  // namespace
+
+void gemm(const Out& c, const ConstView& a, const ConstView& b, double scale) {
+  if (!c) return;
+  check_operands(c.view, a, b);
+  if (c.view.count() == 0 || (a.shape().last() == 0 && c.accumulate)) return;
+  const Kernel kernel(table(), a.dtype());
+  GemmArguments g = lower(c, a, b, scale);
+  g.panel_rows = panel_rows(g.rows, kernel.tile);
+  read_a_in_place(g);
+  if (packs_b(g)) {
+    const Index size = size_of(kernel.type);
+    for_each_matrix(g, size, [&](const GemmArguments& one) { multiply_packed(one, kernel, packs_a(one, size)); });
+  } else {
+    g.slivers_first = g.b.column != 1;
+    read_b_in_place(g, kernel.tile);
+    multiply(g, kernel);
+  }
+}
+
+}  // namespace attune::kernels
