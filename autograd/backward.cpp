@@ -18,57 +18,25 @@ struct GradientSink {
   }
 };
 
-namespace {
-
-std::size_t gradient_bytes(const Node& root) {
-  return static_cast<std::size_t>(root.value.count() * size_of(root.value.dtype()));
+void* parameter_gradient(const Node& root, const ScopeState& scope) {
+  return scope.sink ? GradientSink::place(*scope.sink, root.parameter).data() : root.parameter->gradient.data();
 }
 
-bool belongs_to_parameter(const Node& root, const ScopeState& scope) { return root.parameter && !scope.probing; }
-
-}  // namespace
-
-void ensure_gradient(Node& root, const ScopeState& scope) {
-  if (root.gradient) return;
-  if (!belongs_to_parameter(root, scope))
-    root.gradient = workspace().gradients.take(gradient_bytes(root));
-  else if (scope.sink)
-    root.gradient = GradientSink::place(*scope.sink, root.parameter).data();
-  else
-    root.gradient = root.parameter->gradient.data();
-}
-
-void free_gradient(Node& root, const ScopeState& scope) {
-  if (root.gradient && !belongs_to_parameter(root, scope))
-    workspace().gradients.give(root.gradient, gradient_bytes(root));
-  root.gradient = nullptr;
-}
-
-bool touch(Node& root, const ScopeState& scope) {
-  bool before = std::exchange(root.touched, true);
-  if (!belongs_to_parameter(root, scope)) return before;
+bool touch_parameter(const Node& root, const ScopeState& scope) {
   bool& has_gradient =
       scope.sink ? GradientSink::has_gradient(*scope.sink, root.parameter) : root.parameter->has_gradient;
   return std::exchange(has_gradient, true);
 }
 
-View gradient_place(const Node& node) {
-  const Node& root = workspace().node(node.root);
-  char* base = static_cast<char*>(root.gradient);
-  if (node.place) return View(base + node.place->offset * size_of(node.value.dtype()), node.place->layout);
-  const Index bytes = static_cast<const char*>(node.value.data()) - static_cast<const char*>(root.value.data());
-  return View(base + bytes, node.value.layout());
-}
-
 namespace {
 
-// What the op that made node `index` of this scope, or used it first, is called.
+// What the first op of this scope whose rule reads the memory of node `index` is called.
 const char* user_of(std::uint32_t index, const ScopeState& scope) {
   Workspace& w = workspace();
   for (std::uint32_t user = scope.first_node; user < w.node_count; ++user) {
     const Node& node = w.node(user);
     for (std::uint16_t i = 0; i < node.input_count; ++i)
-      if (w.node(node.inputs[i]).root == index && node.root == user) return node.name;
+      if (node.saves && w.node(node.inputs[i]).memory == index) return node.name;
   }
   return "an op";
 }
@@ -83,7 +51,7 @@ void check_unchanged(const ScopeState& scope) {
       check(p->version == borrowed.version,
             "backward: parameter {} of shape {} was changed after this tape had used it: step after backward",
             p->name.empty() ? "(unnamed)" : p->name, node.value.shape());
-    } else if (node.value_saved && borrowed.storage) {
+    } else if ((node.value_saved || borrowed.of_outer_scope) && borrowed.storage) {
       if (borrowed.storage->version.load(std::memory_order_relaxed) != borrowed.version)
         check(false, "backward: a tensor of shape {}, which {} still needs, was changed after this tape had used it",
               node.value.shape(), user_of(borrowed.node, scope));
@@ -91,9 +59,41 @@ void check_unchanged(const ScopeState& scope) {
   }
 }
 
-void add_delayed() {
+// The same for where gradients of parameters go: each has its place there, of its type.
+void check_sink(const ScopeState& scope, GradientSet& sink) {
   Workspace& w = workspace();
-  while (!w.delayed.empty()) {
+  for (std::size_t i = scope.first_borrowed; i < w.borrowed.size(); ++i) {
+    const Node& node = w.node(w.borrowed[i].node);
+    if (!node.parameter || !node.needs_grad || node.generation != scope.generation) continue;
+    const DType dtype = GradientSink::place(sink, node.parameter).dtype();
+    check(dtype == node.value.dtype(), "backward: the gradient set was made for {}, and a parameter of shape {} is {} now",
+          dtype, node.value.shape(), node.value.dtype());
+  }
+}
+
+// A tape inside of a rule, which computes something again, writes where the tape around it does.
+GradientSet* sink_of(const ScopeState& scope, const BackwardOptions& options) {
+  if (options.into) return options.into;
+  for (const ScopeState* outer = scope.outer; outer; outer = outer->outer)
+    if (outer->running) return outer->sink;
+  return nullptr;
+}
+
+// Backward is running, from here to the end of a block.
+class Running {
+ public:
+  explicit Running(ScopeState& scope) : scope_(scope) { scope_.running = scope_.interrupted = true; }
+  ~Running() { scope_.running = false; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  ScopeState& scope_;
+};
+
+void add_delayed(std::size_t first) {
+  Workspace& w = workspace();
+  while (w.delayed.size() > first) {
     const Delayed delayed = w.delayed.back();
     w.delayed.pop_back();
     kernels::copy(add_to(delayed.target), delayed.caught);
@@ -103,8 +103,9 @@ void add_delayed() {
 void run_rule(const Node& node) {
   Workspace& w = workspace();
   const Arena::Mark scratch = w.arena.mark();
+  const std::size_t delayed = w.delayed.size();
   node.rule(node.captures);
-  if (!w.delayed.empty()) add_delayed();
+  if (w.delayed.size() > delayed) add_delayed(delayed);
   w.arena.rewind(scratch);
 }
 
@@ -168,6 +169,8 @@ void Tape::differentiate(Var y, const ConstView* seed, const BackwardOptions& op
         "it are constants here)",
         node.value.shape());
   detail::check_unchanged(scope);
+  GradientSet* const sink = detail::sink_of(scope, options);
+  if (sink) detail::check_sink(scope, *sink);
 
   // report() will want the seed again; keep it in the scope's memory, behind what rules use as scratch.
   View kept = saved(node.value.shape(), node.value.dtype());
@@ -175,8 +178,8 @@ void Tape::differentiate(Var y, const ConstView* seed, const BackwardOptions& op
   else kernels::fill(kept, 1);
   scope.seed = new (w.arena.allocate(sizeof(View), alignof(View))) View(kept);
   scope.start = VarAccess::index(y);
-  scope.sink = options.into;
-  scope.interrupted = true;
+  scope.sink = sink;
+  const detail::Running running(scope);
   detail::seed_gradient(y, seed);
   detail::reverse(scope, scope.start, [&](std::uint32_t, const Node& passed) {
     if (options.ready && passed.parameter && passed.touched && !scope.outer)
@@ -215,6 +218,7 @@ std::vector<Reached> flows_of(ScopeState& scope) {
   }
   std::vector<Reached> flows(count, Reached::no);
   scope.probing = true;
+  const bool sparing = std::exchange(scope.sparing, true);
   const ConstView seed = *scope.seed;
   detail::seed_gradient(VarAccess::make(scope.start, scope.generation), &seed);
   detail::reverse(scope, scope.start, [&](std::uint32_t index, const Node& node) {
@@ -222,6 +226,7 @@ std::vector<Reached> flows_of(ScopeState& scope) {
     if (root.gradient) flows[index - scope.first_node] = is_zero(gradient_place(node)) ? Reached::zero : Reached::yes;
   });
   scope.probing = false;
+  scope.sparing = sparing;
   for (std::uint32_t i = 0; i < count; ++i) {
     Node& node = w.node(scope.first_node + i);
     node.gradient = gradients[i];

@@ -29,7 +29,7 @@ class Evaluation {
   Evaluation(std::function<Var()> f, std::uint64_t seed) : f_(std::move(f)), seed_(seed) {}
 
   double operator()() {
-    const NoGrad scope;
+    const Tape scope;  // what is differentiated is what a tape computes, dropout included
     const Tensor y = Tensor::copy_of(f_().value());
     const auto results = y.data<double>(), weights = upstream(y.shape()).data<double>();
     double sum = 0, lost = 0;

@@ -47,6 +47,10 @@ Out add_to(Var x, std::source_location where = std::source_location::current());
 // not (as in layer_norm(x, g, g)); what a later one caught is added when the rule is done.
 std::array<Out, 3> add_to(Var a, Var b, Var c, std::source_location where = std::source_location::current());
 
+// dx += dy, summed over the axes along which x was stretched to y's shape. Where nobody else needs dy afterwards, and x
+// has no gradient yet, its memory is handed on instead of copied: let it be the last thing a rule does with y.grad().
+void add_grad_of(Var y, Var x, std::source_location where = std::source_location::current());
+
 // Adds dx, of shape `full`, to the gradient of x, which had been stretched to `full` in forward: summed over the axes
 // along which it was. write(place) is called if x needs a gradient, once.
 template <class F>

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <string_view>
@@ -30,11 +31,11 @@ const ScopeState& open_scope(const source_location& where) {
 }
 
 // A node that shows memory of its own.
-Node& push_root(const char* name, const View& value, std::uint32_t generation) {
+Node& push_root(const char* name, const void* data, const detail::Layout& layout, std::uint32_t generation) {
   Workspace& w = workspace();
   const std::uint32_t index = w.node_count;
   Node& node = w.push_node();
-  node.value = value;
+  std::construct_at(&node.value, data, layout);
   node.name = name;
   node.rule = nullptr;
   node.captures = nullptr;
@@ -43,10 +44,14 @@ Node& push_root(const char* name, const View& value, std::uint32_t generation) {
   node.gradient = nullptr;
   node.inputs = nullptr;
   node.generation = generation;
-  node.root = index;
+  node.root = node.memory = index;
   node.input_count = 0;
-  node.needs_grad = node.touched = node.keep = node.value_saved = node.leaf = false;
+  node.needs_grad = node.touched = node.keep = node.value_saved = node.saves = node.writable = node.leaf = false;
   return node;
+}
+
+void* new_memory(const Shape& shape, DType dtype) {
+  return workspace().arena.allocate(static_cast<std::size_t>(shape.count() * size_of(dtype)), kAlignment);
 }
 
 void set_inputs(Node& node, std::span<const Var> inputs) {
@@ -62,12 +67,38 @@ bool is_dual_across_scopes(const Node& input, const ScopeState& scope) {
          input.needs_grad;
 }
 
+[[noreturn]] void throw_dual_across_scopes(const std::string& op, const Node& input) {
+  throw std::invalid_argument(
+      fmt::format("{}: in dual a tape cannot use {} of shape {} from the tape around it: forward and reverse mode "
+                  "would differ",
+                  op, input.name, input.value.shape()));
+}
+
+// A rule will read the value of this input, so whoever lent its memory must not change it before backward. Where that
+// was lent to a scope around this one, both watch it.
+void need_value(const Node& input, const ScopeState& scope) {
+  Workspace& w = workspace();
+  Node& owner = w.node(input.memory);
+  if (owner.generation == scope.generation) {
+    owner.value_saved = true;
+  } else if (owner.leaf && scope.records) {
+    const auto lent = std::find_if(w.borrowed.begin(), w.borrowed.end(),
+                                   [&](const detail::Borrowed& b) { return b.node == input.memory; });
+    if (lent == w.borrowed.end()) return;
+    detail::Borrowed again = *lent;
+    again.version = again.parameter ? again.parameter->version
+                                    : again.storage ? again.storage->version.load(std::memory_order_relaxed) : 0;
+    again.of_outer_scope = true;
+    w.borrowed.push_back(std::move(again));
+  }
+}
+
 Var leaf(const char* name, const View& value, const detail::StorageRef& storage, std::uint64_t version,
          bool needs_grad, const source_location& where) {
   const ScopeState& scope = open_scope(where);
   Workspace& w = workspace();
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, value, scope.generation);
+  Node& node = push_root(name, value.data(), value.layout(), scope.generation);
   node.leaf = true;
   node.needs_grad = node.keep = needs_grad && scope.records;
   w.borrowed.push_back({index, storage, version, nullptr});
@@ -81,6 +112,11 @@ View without_tangents(const ConstView& value) {
   auto* numbers = copy.as<dual>();
   for (Index i = 0; i < copy.count(); ++i) numbers[i].tangent = 0;
   return copy;
+}
+
+bool has_gradient(const Node& node) {
+  const Node& root = workspace().node(node.root);
+  return root.gradient != nullptr && root.touched;
 }
 
 View borrowed_view(const ConstView& view) { return View(const_cast<void*>(view.data()), view.layout()); }
@@ -106,7 +142,8 @@ Scope::Scope(bool records, bool training) {
   if (generation == 0) generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
   const Arena::Mark mark = w.arena.mark();
   void* memory = w.arena.allocate(sizeof(ScopeState), alignof(ScopeState));
-  state_ = new (memory) ScopeState{w.innermost, generation, w.node_count, w.borrowed.size(), w.kept.size(), mark, records, training};
+  state_ = new (memory) ScopeState{w.innermost, generation, w.node_count, w.borrowed.size(), w.kept.size(), w.delayed.size(), mark, records, training};
+  state_->sparing = w.innermost && w.innermost->sparing;
   w.innermost = state_;
 }
 
@@ -120,6 +157,7 @@ Scope::~Scope() {
     for (std::uint32_t index = state_->first_node; index < w.node_count; ++index) free_gradient(w.node(index), *state_);
   for (std::size_t i = state_->first_kept; i < w.kept.size(); ++i) free_gradient(w.node(w.kept[i]), *state_);
   w.kept.resize(state_->first_kept);
+  w.delayed.erase(w.delayed.begin() + static_cast<std::ptrdiff_t>(state_->first_delayed), w.delayed.end());
   w.node_count = state_->first_node;
   w.borrowed.resize(state_->first_borrowed);
   w.innermost = state_->outer;
@@ -141,16 +179,9 @@ void release_tape_memory() {
 
 // -- Vars.
 
-Node& VarAccess::node(Var x, const source_location& where) {
-  Workspace& w = workspace();
-  const std::uint32_t index = VarAccess::index(x);
-  if (index < w.node_count) [[likely]] {
-    Node& node = w.node(index);
-    if (node.generation == generation(x)) [[likely]]
-      return node;
-  }
-  check(false, "{}: a Var was used after its tape had ended, or on another thread", detail::op_name(where));
-  return w.node(0);
+void VarAccess::throw_dead(const source_location& where) {
+  throw std::invalid_argument(
+      fmt::format("{}: a Var was used after its tape had ended, or on another thread", detail::op_name(where)));
 }
 
 Var::Var(const Tensor& tensor, Location where)
@@ -178,24 +209,20 @@ Var::Var(const Parameter& parameter, Location where) : id_(0) {
   *this = VarAccess::leaf_of(state);
 }
 
-ConstView Var::value(Location where) const { return VarAccess::node(*this, where).value; }
+const ConstView& Var::value(Location where) const { return VarAccess::node(*this, where).value; }
 const Shape& Var::shape(Location where) const { return VarAccess::node(*this, where).value.shape(); }
 DType Var::dtype(Location where) const { return VarAccess::node(*this, where).value.dtype(); }
 bool Var::needs_grad(Location where) const { return VarAccess::node(*this, where).needs_grad; }
 
-bool Var::has_grad(Location where) const {
-  const Node& node = VarAccess::node(*this, where);
-  const Node& root = workspace().node(node.root);
-  return root.gradient != nullptr && root.touched;
-}
+bool Var::has_grad(Location where) const { return has_gradient(VarAccess::node(*this, where)); }
 
 ConstView Var::grad(Location where) const {
   const Node& node = VarAccess::node(*this, where);
-  if (!has_grad(where)) [[unlikely]]
+  if (!has_gradient(node)) [[unlikely]]
     check(false, "grad: {} of shape {} has no gradient: backward has not run or did not reach it, or it was freed: "
                  "keep_grad(x) before backward keeps it",
           node.name, node.value.shape());
-  return detail::gradient_place(node);
+  return ConstView(detail::gradient_data(node), detail::gradient_layout(node));
 }
 
 void keep_grad(Var x, source_location where) {
@@ -214,30 +241,35 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
   const Node* typed = nullptr;
   for (Var input : inputs) {
     const Node& node = VarAccess::node(input, where);
-    if (saves == Saves::values) w.node(node.root).value_saved = true;
+    if (saves == Saves::values) need_value(node, scope);
     if (!is_float(node.value.dtype())) continue;
     if (typed && typed->value.dtype() != node.value.dtype()) [[unlikely]]
       check(false, "{}: element types {} and {} differ", detail::op_name(where), typed->value.dtype(),
             node.value.dtype());
     if (is_dual_across_scopes(node, scope)) [[unlikely]]
-      check(false, "{}: in dual a tape cannot use {} of shape {} from the tape around it: forward and reverse mode "
-                   "would differ",
-            detail::op_name(where), node.name, node.value.shape());
+      throw_dual_across_scopes(detail::op_name(where), node);
     typed = &node;
     needs_grad |= node.needs_grad && node.generation == scope.generation;
   }
   if (!typed) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where),
           inputs.empty() ? std::string_view("no operand") : name_of(inputs.front().dtype(where)));
-  const View value = saved(shape, typed->value.dtype());
+  const DType dtype = typed->value.dtype();
   const std::uint32_t index = w.node_count;
-  Node& node = push_root("output", value, scope.generation);
+  Node& node = push_root("output", new_memory(shape, dtype), {shape, contiguous_strides(shape), dtype}, scope.generation);
   node.needs_grad = needs_grad && scope.records;
+  node.saves = saves == Saves::values;
+  node.writable = true;
   if (scope.records) set_inputs(node, inputs);
   return VarAccess::make(index, scope.generation);
 }
 
-Out into(Var y, source_location where) { return VarAccess::node(y, where).value; }
+Out into(Var y, source_location where) {
+  const Node& node = VarAccess::node(y, where);
+  if (!node.writable) [[unlikely]]
+    check(false, "into: {} of shape {} is finished, and rules may need its numbers", node.name, node.value.shape());
+  return Out(const_cast<void*>(node.value.data()), node.value.layout(), false);
+}
 
 Out add_to(Var x, source_location where) {
   Workspace& w = workspace();
@@ -245,13 +277,41 @@ Out add_to(Var x, source_location where) {
   if (!node.needs_grad || node.generation != w.innermost->generation) return {};
   Node& root = w.node(node.root);
   detail::ensure_gradient(root, *w.innermost);
-  const View place = detail::gradient_place(node);
-  if (detail::touch(root, *w.innermost)) return Out(place, true);
+  bool adds = detail::touch(root, *w.innermost);
   // The first to write everything need not add. One that writes a part leaves zeros in the rest.
-  if (node.value.count() == root.value.count()) return Out(place);
-  kernels::fill(detail::gradient_place(root), 0);
-  return Out(place, true);
+  if (!adds && node.value.count() != root.value.count()) {
+    kernels::fill(detail::gradient_place(root), 0);
+    adds = true;
+  }
+  return Out(detail::gradient_data(node), detail::gradient_layout(node), adds);
 }
+
+void add_grad_of(Var y, Var x, source_location where) {
+  Workspace& w = workspace();
+  const ScopeState& scope = *w.innermost;
+  Node& to = VarAccess::node(x, where);
+  Node& from = VarAccess::node(y, where);
+  if (!to.needs_grad || to.generation != scope.generation) return;
+  const bool alike = to.value.shape() == from.value.shape();
+  const auto whole_and_free = [&](const Node& node, Var var) {
+    return node.root == VarAccess::index(var) && !node.keep && !node.parameter;
+  };
+  if (alike && whole_and_free(to, x) && whole_and_free(from, y) && !to.gradient) {
+    to.gradient = std::exchange(from.gradient, nullptr);
+    to.touched = true;
+    return;
+  }
+  const Out place = add_to(x, where);
+  if (alike) kernels::copy(place, detail::gradient_place(from));
+  else kernels::sum(place, detail::gradient_place(from));
+}
+
+namespace {
+bool needs_grad_here(Var x, const source_location& where) {
+  const Node& node = VarAccess::node(x, where);
+  return node.needs_grad && node.generation == workspace().innermost->generation;
+}
+}  // namespace
 
 std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
   Workspace& w = workspace();
@@ -263,7 +323,7 @@ std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
       distinct &= VarAccess::node(targets[before], where).root != VarAccess::node(targets[i], where).root;
     if (distinct) {
       places[i] = add_to(targets[i], where);
-    } else if (targets[i].needs_grad(where)) {
+    } else if (needs_grad_here(targets[i], where)) {
       places[i] = Out(scratch(targets[i].shape(where), targets[i].dtype(where)));
       w.delayed.push_back({targets[i], places[i].view});
     }
@@ -273,34 +333,39 @@ std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
 
 Var scalar(double number, Var like, source_location where) {
   const ScopeState& scope = open_scope(where);
+  if (!is_float(like.dtype(where))) [[unlikely]]
+    check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where), like.dtype(where));
   const View value = saved({}, like.dtype(where));
   kernels::fill(value, number);
   const std::uint32_t index = workspace().node_count;
-  push_root("scalar", value, scope.generation);
+  push_root("scalar", value.data(), value.layout(), scope.generation);
   return VarAccess::make(index, scope.generation);
 }
 
 View scratch(const Shape& shape, DType dtype) { return saved(shape, dtype); }
 
-View saved(const Shape& shape, DType dtype) {
-  const auto bytes = static_cast<std::size_t>(shape.count() * size_of(dtype));
-  return View(workspace().arena.allocate(bytes, kAlignment), shape, dtype);
-}
+View saved(const Shape& shape, DType dtype) { return View(new_memory(shape, dtype), shape, dtype); }
 
 Var alias_of(const char* name, Var x, const View& value, Flow flow, source_location where) {
   const ScopeState& scope = open_scope(where);
   Workspace& w = workspace();
   const Node& from = VarAccess::node(x, where);
+  if (flow == Flow::open && is_dual_across_scopes(from, scope)) throw_dual_across_scopes(name, from);
+  const std::uint32_t owner = from.memory;
   const bool needs_grad = from.needs_grad && from.generation == scope.generation && flow == Flow::open;
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, value, scope.generation);
+  Node& node = push_root(name, value.data(), value.layout(), scope.generation);
   node.needs_grad = needs_grad;
+  node.memory = owner;
   if (scope.records) set_inputs(node, std::span(&x, 1));
   if (needs_grad && !value.is_contiguous()) {
-    void* memory = w.arena.allocate(sizeof(detail::GradientPlace), alignof(detail::GradientPlace));
-    node.place = new (memory) detail::GradientPlace{0, View(nullptr, value.shape(), value.dtype()).layout()};
+    void* place = w.arena.allocate(sizeof(detail::GradientPlace), alignof(detail::GradientPlace));
+    node.place = new (place) detail::GradientPlace{0, View(nullptr, value.shape(), value.dtype()).layout()};
   }
-  if (flow == Flow::cut && value.dtype() == DType::dual) node.value = without_tangents(value);
+  if (flow == Flow::cut && value.dtype() == DType::dual) {
+    node.value = without_tangents(value);
+    node.memory = index;
+  }
   return VarAccess::make(index, scope.generation);
 }
 
@@ -315,32 +380,37 @@ void set_rule(const char* name, Var y, void (*rule)(const void*), const void* ca
   node.name = name;
   node.rule = rule;
   node.captures = captures;
+  node.writable = false;
 }
 
 ViewPair views(Var x, source_location where) {
   open_scope(where);
   const Node& node = VarAccess::node(x, where);
-  if (!node.place) return {node.value, {}, false};
+  const View value = borrowed_view(node.value);
+  if (!node.place) return {value, {}, false};
   // Only offsets matter: the gradient's memory does not exist yet.
-  char* base = static_cast<char*>(node.value.data());
-  return {node.value, View(base + node.place->offset * size_of(node.value.dtype()), node.place->layout), true};
+  char* base = static_cast<char*>(value.data());
+  return {value, View(base + node.place->offset * size_of(node.value.dtype()), node.place->layout), true};
 }
 
 Var record_view(const char* name, Var x, const ViewPair& pair) {
   Workspace& w = workspace();
   const ScopeState& scope = *w.innermost;
   const Node& from = w.node(VarAccess::index(x));
+  if (is_dual_across_scopes(from, scope)) throw_dual_across_scopes(name, from);
   const bool own = from.generation == scope.generation;
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, pair.value, scope.generation);
+  Node& node = push_root(name, pair.value.data(), pair.value.layout(), scope.generation);
+  node.memory = from.memory;
   if (scope.records) set_inputs(node, std::span(&x, 1));
   if (!own) return VarAccess::make(index, scope.generation);
   node.root = from.root;
+  node.writable = from.writable;
   node.needs_grad = from.needs_grad;
   if (pair.differs) {
-    void* memory = w.arena.allocate(sizeof(GradientPlace), alignof(GradientPlace));
-    const Index bytes = static_cast<char*>(pair.gradient.data()) - static_cast<char*>(from.value.data());
-    node.place = new (memory) GradientPlace{bytes / size_of(pair.value.dtype()), pair.gradient.layout()};
+    void* place = w.arena.allocate(sizeof(GradientPlace), alignof(GradientPlace));
+    const Index bytes = static_cast<const char*>(pair.gradient.data()) - static_cast<const char*>(from.value.data());
+    node.place = new (place) GradientPlace{bytes / size_of(pair.value.dtype()), pair.gradient.layout()};
   }
   return VarAccess::make(index, scope.generation);
 }
@@ -357,7 +427,7 @@ Var VarAccess::leaf_of(const std::shared_ptr<detail::ParameterState>& parameter)
     slot = {parameter.get(), w.node_count};
     ++scope.leaf_count;
     w.borrowed.push_back({w.node_count, parameter->value_storage, parameter->version, parameter});
-    Node& node = push_root("parameter", parameter->value, scope.generation);
+    Node& node = push_root("parameter", parameter->value.data(), parameter->value.layout(), scope.generation);
     node.leaf = node.keep = true;
     node.needs_grad = scope.records && parameter->trainable;
     node.parameter = parameter.get();

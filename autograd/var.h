@@ -26,7 +26,8 @@ class Var {
   // The leaf of a parameter: its gradient goes to the parameter.
   Var(const Parameter& parameter, Location where = Location::current());  // NOLINT
 
-  ConstView value(Location where = Location::current()) const;
+  // Lives as long as the Var's scope.
+  const ConstView& value(Location where = Location::current()) const;
   // dL/dx. Inside of a rule: the gradient of the op's result. After backward: of a variable, or of what keep_grad()
   // named; anything else is freed as backward goes, and an error here.
   ConstView grad(Location where = Location::current()) const;

@@ -5,9 +5,11 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <memory>
 #include <source_location>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attune/autograd/parameter.h"
@@ -66,8 +68,16 @@ class GradientPool {
   GradientPool(const GradientPool&) = delete;
   ~GradientPool() { release(); }
 
-  void* take(std::size_t bytes);
-  void give(void* block, std::size_t bytes);
+  void* take(std::size_t bytes) {
+    Free*& first = free_[class_of(bytes)];
+    if (!first) [[unlikely]]
+      return cut(bytes);
+    return std::exchange(first, first->next);
+  }
+  void give(void* block, std::size_t bytes) {
+    Free*& first = free_[class_of(bytes)];
+    first = new (block) Free{first};
+  }
   void release();
 
  private:
@@ -79,8 +89,15 @@ class GradientPool {
     void* data;
     std::size_t bytes;
   };
-  static std::size_t class_of(std::size_t bytes);
+  static constexpr std::size_t kSmallest = 64;  // bytes
+  static std::size_t class_of(std::size_t bytes) {
+    if (bytes <= kSmallest) return 0;
+    const auto top = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;  // bytes - 1 is in [2^top, 2^(top + 1))
+    const std::size_t quarter = (bytes - 1) >> (top - 2) & 3;
+    return 4 * (top - 6) + quarter + 1;
+  }
   static std::size_t bytes_of(std::size_t size_class);
+  void* cut(std::size_t bytes);  // a new block
 
   std::array<Free*, kClasses> free_{};
   char* fresh_ = nullptr;  // the rest of the newest chunk, from which small blocks are cut
@@ -95,7 +112,7 @@ struct GradientPlace {
 };
 
 struct Node {
-  View value;
+  ConstView value;
   const char* name;
   void (*rule)(const void*);
   const void* captures;
@@ -104,12 +121,15 @@ struct Node {
   void* gradient;              // of a root, while it has one
   const std::uint32_t* inputs;
   std::uint32_t generation;
-  std::uint32_t root;  // the node whose memory and gradient this one shows; itself, unless it is a view
+  std::uint32_t root;    // the node whose gradient this one shows; itself, unless it is a view
+  std::uint32_t memory;  // the node whose memory holds the value: the root, or below an alias what that one shows
   std::uint16_t input_count;
   bool needs_grad;
   bool touched;        // of a root: whether its gradient was written
   bool keep;           // of a root: whether its gradient outlives backward
-  bool value_saved;    // of a root: whether some rule reads its value
+  bool value_saved;    // of an owner of memory: whether some rule of its scope reads it
+  bool saves;          // whether its rule reads the values of its inputs
+  bool writable;       // whether its op still computes it
   bool leaf;
 };
 
@@ -119,6 +139,7 @@ struct Borrowed {
   StorageRef storage;
   std::uint64_t version;
   std::shared_ptr<ParameterState> parameter;
+  bool of_outer_scope = false;  // whose values a rule of this one reads
 };
 
 // What a rule caught in scratch because its place was not distinct.
@@ -133,6 +154,7 @@ struct ScopeState {
   std::uint32_t first_node;
   std::size_t first_borrowed;
   std::size_t first_kept;
+  std::size_t first_delayed;
   Arena::Mark mark;
   bool records;
   bool training;
@@ -149,7 +171,9 @@ struct ScopeState {
   std::uint32_t start = 0;
   const View* seed = nullptr;
   bool interrupted = false;  // inside of backward, or left by an exception there
-  bool probing = false;      // report() runs the rules again, without touching parameters
+  bool running = false;      // inside of backward
+  bool probing = false;      // report() runs the rules again
+  bool sparing = false;      // gradients of parameters stand aside: when probing, and for tapes inside of such rules
 };
 
 struct Workspace {
@@ -166,19 +190,65 @@ struct Workspace {
   std::vector<Delayed> delayed;
 
   Node& node(std::uint32_t index) { return nodes[index >> kNodeBits][index & (kNodesPerBlock - 1)]; }
-  Node& push_node();
+  Node& push_node() {
+    if (node_count == nodes.size() << kNodeBits) [[unlikely]]
+      add_node_block();
+    return node(node_count++);
+  }
+  void add_node_block();
 };
 
-// This thread's. Made at first use.
-Workspace& workspace();
+// This thread's, made at first use.
+extern constinit thread_local Workspace* this_threads_workspace;
+Workspace& make_workspace();
+inline Workspace& workspace() {
+  if (!this_threads_workspace) [[unlikely]]
+    return make_workspace();
+  return *this_threads_workspace;
+}
 
-// The gradient of a root (of a view, ask its root): memory from the pool, the parameter's own, or a GradientSet's.
-void ensure_gradient(Node& root, const ScopeState& scope);
-void free_gradient(Node& root, const ScopeState& scope);
+inline std::size_t gradient_bytes(const Node& root) {
+  return static_cast<std::size_t>(root.value.count() * size_of(root.value.dtype()));
+}
+
+// Whether a root's gradient is a parameter's: its own memory, or that of the GradientSet which takes its place.
+inline bool belongs_to_parameter(const Node& root, const ScopeState& scope) {
+  return root.parameter && !scope.sparing;
+}
+void* parameter_gradient(const Node& root, const ScopeState& scope);
 // Whether it had been written before; from now on it has.
-bool touch(Node& root, const ScopeState& scope);
-// Where the gradient of a node stands, inside of its root's, which must exist.
-View gradient_place(const Node& node);
+bool touch_parameter(const Node& root, const ScopeState& scope);
+
+// The memory of a root's gradient. Of a view, ask its root.
+inline void ensure_gradient(Node& root, const ScopeState& scope) {
+  if (root.gradient) return;
+  root.gradient = belongs_to_parameter(root, scope) ? parameter_gradient(root, scope)
+                                                    : workspace().gradients.take(gradient_bytes(root));
+}
+
+inline void free_gradient(Node& root, const ScopeState& scope) {
+  if (root.gradient && !belongs_to_parameter(root, scope))
+    workspace().gradients.give(root.gradient, gradient_bytes(root));
+  root.gradient = nullptr;
+}
+
+// Whether a root's gradient had been written before; from now on it has.
+inline bool touch(Node& root, const ScopeState& scope) {
+  const bool before = std::exchange(root.touched, true);
+  return belongs_to_parameter(root, scope) ? touch_parameter(root, scope) : before;
+}
+
+// Where the gradient of a node stands, inside of its root's, which must exist. Pointer and layout are two, since a
+// view that is copied as soon as it is written makes the processor wait for its store buffer.
+inline void* gradient_data(const Node& node) {
+  const Node& root = workspace().node(node.root);
+  char* base = static_cast<char*>(root.gradient);
+  if (node.place) [[unlikely]]
+    return base + node.place->offset * size_of(node.value.dtype());
+  return base + (static_cast<const char*>(node.value.data()) - static_cast<const char*>(root.value.data()));
+}
+inline const Layout& gradient_layout(const Node& node) { return node.place ? node.place->layout : node.value.layout(); }
+inline View gradient_place(const Node& node) { return View(gradient_data(node), gradient_layout(node)); }
 
 ScopeState::Leaf& find_leaf(ScopeState& scope, const ParameterState* parameter);
 void grow_leaves(ScopeState& scope);
@@ -197,7 +267,16 @@ struct VarAccess {
   static std::uint32_t index(Var x) { return static_cast<std::uint32_t>(x.id_); }
   static std::uint32_t generation(Var x) { return static_cast<std::uint32_t>(x.id_ >> 32); }
   // The node of a Var that is alive on this thread; throws for any other.
-  static detail::Node& node(Var x, const std::source_location& where);
+  static detail::Node& node(Var x, const std::source_location& where) {
+    detail::Workspace& w = detail::workspace();
+    if (index(x) < w.node_count) [[likely]] {
+      detail::Node& node = w.node(index(x));
+      if (node.generation == generation(x)) [[likely]]
+        return node;
+    }
+    throw_dead(where);
+  }
+  [[noreturn]] static void throw_dead(const std::source_location& where);
   static Var leaf_of(const std::shared_ptr<detail::ParameterState>& parameter);
 };
 

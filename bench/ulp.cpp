@@ -2,9 +2,9 @@
 //
 //   ulp [--row avx512|avx2|scalar] [--every N] [--doubles N]
 //
-// --every N takes one float in N (default 1: all 2^32). The errors are in units in the last place of the true value;
-// an argument or a result below the smallest normal float is left out, for f32 kernels flush it to zero.
-// With ATTUNE_QUADMATH, doubles are held against libquadmath's 113 bits, else against long double's 64.
+// --every N takes one float in N (default 1: all 2^32). The errors are in units in the last place of the true
+// value; an argument or a result below the smallest normal float is left out, for f32 kernels flush it to
+// zero. With ATTUNE_QUADMATH, doubles are held against libquadmath's 113 bits, else against long double's 64.
 #include <fmt/format.h>
 
 #include <bit>
@@ -59,8 +59,8 @@ double cdf(double x) { return std::erfc(-x * kRootHalfDouble) / 2; }
 Wide wide_phi(Wide x) { return wide_exp(-x * x / 2) / kRootTwoPi; }
 Wide wide_cdf(Wide x) { return wide_erfc(-x * kRootHalf) / 2; }
 
-// `of` and `wide` are the references for f32 and f64; `scale`, where there is one, is what an error is measured
-// against instead of the value (gelu' has a zero, where its two terms cancel).
+// `of` and `wide` are the references for f32 and f64; `scale`, where there is one, is what an error is
+// measured against instead of the value (gelu' has a zero, where its two terms cancel).
 struct Function {
   std::string_view name;
   kernels::Bodies Table::*bodies;

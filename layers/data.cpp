@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
+
+#include "attune/lib/file.h"
 
 namespace attune {
 
@@ -54,10 +54,10 @@ CharacterText::CharacterText(std::string_view text, double training) {
 }
 
 CharacterText CharacterText::from_file(const std::filesystem::path& path, double training) {
-  std::ifstream file(path, std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  check_environment(file.good() || file.eof(), "text: {} cannot be read", path.string());
-  check_environment(!text.empty(), "text: {} is empty, or no file", path.string());
+  const InputFile file(path);
+  check_environment(file.size() > 0, "text: {} is empty", path.string());
+  std::string text(file.size(), '\0');
+  file.read(0, text.data(), text.size());
   return CharacterText(text, training);
 }
 

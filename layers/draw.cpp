@@ -54,12 +54,16 @@ std::string sparkline(std::span<const double> series, int width) {
     for (std::size_t i = begin; i < end; ++i) sum += series[i];
     heights.push_back(sum / static_cast<double>(end - begin));
   }
-  const auto [low, high] = std::minmax_element(heights.begin(), heights.end());
-  const double least = *low, range = *high - *low;
+  double least = HUGE_VAL, most = -HUGE_VAL;
+  for (const double height : heights) {
+    if (!std::isfinite(height)) continue;
+    least = std::min(least, height);
+    most = std::max(most, height);
+  }
   std::string line;
-  for (double height : heights) {
-    const double share = range > 0 ? (height - least) / range : 0;
-    line += std::isfinite(share) ? blocks[static_cast<int>(std::lround(7 * share))] : "?";
+  for (const double height : heights) {
+    const double share = most > least ? (height - least) / (most - least) : 0;
+    line += std::isfinite(height) ? blocks[static_cast<int>(std::lround(7 * share))] : "?";
   }
   return line;
 }

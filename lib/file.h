@@ -1,4 +1,5 @@
-// Files that are read or written whole. Every fault is a std::runtime_error that names the file and the system's reason.
+// Files that are read or written whole. Every fault is a std::runtime_error that names the file and the
+// system's reason.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +26,8 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// A file that appears at its path whole, or not at all: until commit() what is written stands under another name in the
-// same folder, which goes away with this object.
+// A file that appears at its path whole, or not at all: until commit() what is written stands under another
+// name in the same folder, which goes away with this object.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -35,7 +36,8 @@ class OutputFile {
   OutputFile& operator=(const OutputFile&) = delete;
 
   void write(const void* from, std::size_t bytes);
-  // Replaces what stands at the path. After it returns, neither a crash nor a loss of power brings the old file back.
+  // Replaces what stands at the path. After it returns, neither a crash nor a loss of power brings the old
+  // file back.
   void commit();
 
  private:

@@ -1,13 +1,13 @@
-// Elementary functions of one number: the same code as the kernels', so the same bits on every machine and in every
-// build, which std::exp and its like do not promise.
+// Elementary functions of one number: the same code as the kernels', so the same bits on every machine and in
+// every build, which std::exp and its like do not promise.
 //
 // Worst errors in units in the last place, over all floats / over random doubles (bench/ulp.cpp):
 //            exp    log    erf    sin    cos    tanh
 //   float    0.9    0.8    1.0    0.8    0.8    1.5
 //   double   0.9    0.8    1.0    0.8    0.8    1.5
 //
-// Arguments of any size are right (sin and cos reduce them exactly), as are infinities and NaN; doubles go through their
-// subnormal numbers, floats below 1.2e-38 count as 0.
+// Arguments of any size are right (sin and cos reduce them exactly), as are infinities and NaN; doubles go
+// through their subnormal numbers, floats below 1.2e-38 count as 0.
 #pragma once
 
 namespace attune::math {

@@ -14,7 +14,8 @@ constexpr Index kMostElements = 1000;  // above, the middle of long axes is left
 constexpr Index kEdge = 3;             // what is left at either end of one
 constexpr std::size_t kLineWidth = 100;
 
-// ---- Numbers --------------------------------------------------------------------------------------------------
+// ---- Numbers
+// --------------------------------------------------------------------------------------------------
 
 std::string write(double number, char kind, int decimals) {
   return kind == 'e' ? fmt::format("{:.{}e}", number, decimals) : fmt::format("{:.{}f}", number, decimals);
@@ -27,8 +28,8 @@ std::string shortest(const std::vector<double>& numbers, char kind, int least, i
   };
   int decimals = least;
   while (decimals < most && !std::ranges::all_of(numbers, [&](double number) {
-    return !std::isfinite(number) || read(number, decimals) == read(number, most);
-  }))
+           return !std::isfinite(number) || read(number, decimals) == read(number, most);
+         }))
     ++decimals;
   return fmt::format(".{}{}", decimals, kind);
 }
@@ -47,12 +48,14 @@ std::string choose_format(const std::vector<double>& numbers) {
   // Four decimals of numbers about 1, more where all are small, fewer where they are large.
   const int exponent = static_cast<int>(std::floor(std::log10(largest)));
   const int decimals = exponent < 0 ? 3 - exponent : std::min(4, 6 - exponent);
-  const bool small = exponent < -3, large = exponent > 5, would_vanish = smallest < 0.5 * std::pow(10.0, -decimals);
+  const bool small = exponent<-3, large = exponent> 5,
+             would_vanish = smallest < 0.5 * std::pow(10.0, -decimals);
   if (small || large || would_vanish) return shortest(numbers, 'e', 0, 3);
   return shortest(numbers, 'f', 1, decimals);
 }
 
-void write_column(const std::vector<double>& numbers, std::string_view format, std::vector<std::string>& texts) {
+void write_column(const std::vector<double>& numbers, std::string_view format,
+                  std::vector<std::string>& texts) {
   const std::string whole = fmt::format("{{:{}}}", format.empty() ? choose_format(numbers) : format);
   std::size_t width = 0;
   std::vector<std::string> column;
@@ -63,7 +66,8 @@ void write_column(const std::vector<double>& numbers, std::string_view format, s
   for (std::size_t i = 0; i < column.size(); ++i) texts[i] += fmt::format("{:>{}}", column[i], width);
 }
 
-// ---- Brackets -------------------------------------------------------------------------------------------------
+// ---- Brackets
+// -------------------------------------------------------------------------------------------------
 
 class Printer {
  public:
@@ -75,7 +79,8 @@ class Printer {
     if (view.dtype() != DType::dual) return;
     for (std::size_t i = 0; i < texts_.size(); ++i) texts_[i] += std::signbit(tangents[i]) ? " - " : " + ";
     for (double& tangent : tangents) tangent = std::abs(tangent);
-    write_column(tangents, format.starts_with('+') ? format.substr(1) : format, texts_);  // a sign is there already
+    write_column(tangents, format.starts_with('+') ? format.substr(1) : format,
+                 texts_);  // a sign is there already
     for (std::string& text : texts_) text += "ε";
   }
 
@@ -108,7 +113,8 @@ class Printer {
       return;
     }
     if (part.count() == 0) return;
-    along(view_.rank() - part.rank(), [&](Index i) { collect(part.select(0, i), values, tangents); }, [] {});
+    along(
+        view_.rank() - part.rank(), [&](Index i) { collect(part.select(0, i), values, tangents); }, [] {});
   }
 
   void print(int axis) {

@@ -3,10 +3,10 @@
 //   [[   1.00,    0.25,   -3.00],
 //    [   0.00, 1000.50,     nan]]
 //
-// One row a line, columns of one width, and no more decimals than the numbers need: none where all are integers, four
-// significant ones at most, exponents where a number would vanish otherwise. Above a thousand elements, each axis shows
-// three at either end. A format is that of one element: {:.2f}, {:+.3e}. Type and shape are not part of it:
-// describe(tensor) tells them.
+// One row a line, columns of one width, and no more decimals than the numbers need: none where all are
+// integers, four significant ones at most, exponents where a number would vanish otherwise. Above a thousand
+// elements, each axis shows three at either end. A format is that of one element: {:.2f}, {:+.3e}. Type and
+// shape are not part of it: describe(tensor) tells them.
 #pragma once
 
 #include <fmt/core.h>
@@ -20,7 +20,8 @@ namespace attune {
 // "f32 [2, 3]".
 std::string describe(const ConstView& view);
 
-// What the formatters below print. `format` is an element's, without the colon; empty chooses one that suits them all.
+// What the formatters below print. `format` is an element's, without the colon; empty chooses one that suits
+// them all.
 std::string to_text(const ConstView& view, std::string_view format = {});
 
 }  // namespace attune

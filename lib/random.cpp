@@ -66,8 +66,10 @@ void fill(const View& y, Rng& rng, Number&& number) {
           const std::uint64_t position = start.position() + static_cast<std::uint64_t>(i);
           T& element = elements[contiguous ? i : offset_of(y, i)];
           const double value = number(block_at(start.seed(), start.stream(), position));
-          if constexpr (std::is_same_v<T, dual>) element = dual{value, 0};
-          else element = static_cast<T>(value);
+          if constexpr (std::is_same_v<T, dual>)
+            element = dual{value, 0};
+          else
+            element = static_cast<T>(value);
         }
       });
     }
@@ -86,8 +88,8 @@ double Rng::normal() { return normal_of(block_at(seed_, stream_, position_++)); 
 Index Rng::below(Index n) {
   check(n >= 1, "below: {} leaves no number to choose", n);
   const auto range = static_cast<std::uint64_t>(n);
-  // The high half of range * x is below range, and equally likely to be any number once the products whose low half
-  // is under 2^64 mod range are thrown away.
+  // The high half of range * x is below range, and equally likely to be any number once the products whose
+  // low half is under 2^64 mod range are thrown away.
   const std::uint64_t unfair = (0 - range) % range;
   for (;;) {
     const auto [high, low] = product(range, block_at(seed_, stream_, position_++).first);
@@ -116,8 +118,10 @@ void fill_normal(const View& y, Rng& rng, double mean, double deviation) {
 
 void fill_uniform(const View& y, Rng& rng, double low, double high) {
   check(is_float(y.dtype()), "fill_uniform: {} has no fractions", y.dtype());
-  check(std::isfinite(low) && std::isfinite(high - low) && low <= high, "fill_uniform: from {} to {}", low, high);
-  fill(y, rng, [=](const Block& block) { return std::min(high, low + (high - low) * fraction(block.first)); });
+  check(std::isfinite(low) && std::isfinite(high - low) && low <= high, "fill_uniform: from {} to {}", low,
+        high);
+  fill(y, rng,
+       [=](const Block& block) { return std::min(high, low + (high - low) * fraction(block.first)); });
 }
 
 void shuffle(std::span<Index> items, Rng& rng) {

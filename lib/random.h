@@ -1,8 +1,8 @@
-// Random numbers that are functions of where they stand: the draw at a position of a stream of a seed is the same
-// number in every build, on every machine and for any number of threads, whoever drew before.
+// Random numbers that are functions of where they stand: the draw at a position of a stream of a seed is the
+// same number in every build, on every machine and for any number of threads, whoever drew before.
 //
-// The generator is Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3",
-// 2011): ten rounds scramble a counter of 128 bits under a key of 64. It is not meant for cryptography.
+// The generator is Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
+// 3", 2011): ten rounds scramble a counter of 128 bits under a key of 64. It is not meant for cryptography.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ using PhiloxKey = std::array<std::uint32_t, 2>;
 
 constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xd2511f53} * counter[0], b = std::uint64_t{0xcd9e8d57} * counter[2];
+    const std::uint64_t a = std::uint64_t{0xd2511f53} * counter[0],
+                        b = std::uint64_t{0xcd9e8d57} * counter[2];
     counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
                static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
     key[0] += 0x9e3779b9;
@@ -28,8 +29,9 @@ constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
   return counter;
 }
 
-// A place in a stream of random numbers. Each draw, of whatever kind, takes one position: a block of 128 bits that
-// no other draw sees. The three numbers below are its whole state: Rng(seed, stream, position) goes on from there.
+// A place in a stream of random numbers. Each draw, of whatever kind, takes one position: a block of 128 bits
+// that no other draw sees. The three numbers below are its whole state: Rng(seed, stream, position) goes on
+// from there.
 class Rng {
  public:
   explicit Rng(std::uint64_t seed, std::uint64_t stream = 0, std::uint64_t position = 0)
@@ -43,14 +45,14 @@ class Rng {
   std::uint32_t next();
   // In [0, 1), a multiple of 2^-53.
   double uniform();
-  // 0, 1, ..., n - 1, all equally likely (Lemire 2019; once in 2^64 / n draws it takes another position). n is at
-  // least 1.
+  // 0, 1, ..., n - 1, all equally likely (Lemire 2019; once in 2^64 / n draws it takes another position). n
+  // is at least 1.
   Index below(Index n);
   // Of mean 0 and deviation 1 (Box and Muller 1958: the cosine of the pair), at most 8.6 from 0.
   double normal();
 
-  // An independent stream, at its start. It depends on the seed, this stream and the number or name alone, not on the
-  // position: the same name twice is the same stream.
+  // An independent stream, at its start. It depends on the seed, this stream and the number or name alone,
+  // not on the position: the same name twice is the same stream.
   Rng split(std::uint64_t number) const;
   Rng split(std::string_view name) const;
 
@@ -60,8 +62,9 @@ class Rng {
   std::uint64_t seed_, stream_, position_;
 };
 
-// Element i, in row-major order, is mean + deviation * (the i-th normal from here on), computed in double, rounded
-// once to the element type. Takes as many positions as there are elements. A dual gets the tangent 0; i32 is an error.
+// Element i, in row-major order, is mean + deviation * (the i-th normal from here on), computed in double,
+// rounded once to the element type. Takes as many positions as there are elements. A dual gets the tangent 0;
+// i32 is an error.
 void fill_normal(const View& y, Rng& rng, double mean = 0, double deviation = 1);
 // The same with low + (high - low) * uniform: at least low and below high, or equal to it by rounding.
 void fill_uniform(const View& y, Rng& rng, double low = 0, double high = 1);

@@ -28,7 +28,8 @@ std::string shown(std::string_view name) {
   return json_string(name.substr(0, valid_utf8(name))) + "...";
 }
 
-// ---- The header -----------------------------------------------------------------------------------------------
+// ---- The header
+// -----------------------------------------------------------------------------------------------
 
 // What a number is in the file, how wide, and what it is once loaded.
 struct StoredType {
@@ -38,9 +39,9 @@ struct StoredType {
   DType loaded;
 };
 constexpr StoredType kStoredTypes[] = {
-    {StoredType::F64, "F64", 8, f64}, {StoredType::F32, "F32", 4, f32},   {StoredType::F16, "F16", 2, f32},
-    {StoredType::BF16, "BF16", 2, f32}, {StoredType::I64, "I64", 8, i32}, {StoredType::I32, "I32", 4, i32},
-    {StoredType::U8, "U8", 1, i32},   {StoredType::BOOL, "BOOL", 1, i32},
+    {StoredType::F64, "F64", 8, f64},   {StoredType::F32, "F32", 4, f32},   {StoredType::F16, "F16", 2, f32},
+    {StoredType::BF16, "BF16", 2, f32}, {StoredType::I64, "I64", 8, i32},   {StoredType::I32, "I32", 4, i32},
+    {StoredType::U8, "U8", 1, i32},     {StoredType::BOOL, "BOOL", 1, i32},
 };
 
 struct Entry {
@@ -67,8 +68,10 @@ class HeaderParser {
     if (text_.empty() || text_[0] != '{') fail(fmt::format("a header starts with '{{', not with {}", next()));
     Header header;
     object([&](std::string&& name) {
-      if (name == kMetadata) parse_metadata(header.metadata);
-      else header.entries.push_back(parse_entry(std::move(name)));
+      if (name == kMetadata)
+        parse_metadata(header.metadata);
+      else
+        header.entries.push_back(parse_entry(std::move(name)));
     });
     skip_spaces();
     if (at_ < text_.size()) fail(fmt::format("{} after the end of the header's object", next()));
@@ -96,9 +99,12 @@ class HeaderParser {
       if (known == seen.size()) fail_tensor(entry.name, fmt::format("the key {} is unknown", shown(key)));
       if (seen[known]) fail_tensor(entry.name, fmt::format("the key {} stands here twice", shown(key)));
       seen.set(known);
-      if (known == 0) entry.type = parse_type(entry.name);
-      else if (known == 1) entry.shape = parse_shape(entry.name);
-      else parse_offsets(entry);
+      if (known == 0)
+        entry.type = parse_type(entry.name);
+      else if (known == 1)
+        entry.shape = parse_shape(entry.name);
+      else
+        parse_offsets(entry);
     });
     if (!seen.all()) fail_tensor(entry.name, "it needs a dtype, a shape and data_offsets");
     return entry;
@@ -109,16 +115,19 @@ class HeaderParser {
     for (const StoredType& type : kStoredTypes)
       if (type.name == name) return &type;
     std::string known;
-    for (const StoredType& type : kStoredTypes) known += fmt::format("{}{}", known.empty() ? "" : ", ", type.name);
+    for (const StoredType& type : kStoredTypes)
+      known += fmt::format("{}{}", known.empty() ? "" : ", ", type.name);
     fail_tensor(tensor, fmt::format("the type {} is not one of {}", shown(name), known));
   }
 
   Shape parse_shape(const std::string& tensor) {
     Shape shape;
     array([&] {
-      if (shape.rank() == kMaxRank) fail_tensor(tensor, fmt::format("its rank is above the limit of {}", kMaxRank));
+      if (shape.rank() == kMaxRank)
+        fail_tensor(tensor, fmt::format("its rank is above the limit of {}", kMaxRank));
       const std::uint64_t size = number();
-      if (size > std::uint64_t{std::numeric_limits<Index>::max()}) fail_tensor(tensor, fmt::format("a size of {}", size));
+      if (size > std::uint64_t{std::numeric_limits<Index>::max()})
+        fail_tensor(tensor, fmt::format("a size of {}", size));
       shape.append(static_cast<Index>(size));
     });
     return shape;
@@ -164,7 +173,8 @@ class HeaderParser {
     std::uint64_t value = 0;
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_) {
       const auto digit = static_cast<std::uint64_t>(text_[at_] - '0');
-      if (__builtin_mul_overflow(value, std::uint64_t{10}, &value) || __builtin_add_overflow(value, digit, &value))
+      if (__builtin_mul_overflow(value, std::uint64_t{10}, &value) ||
+          __builtin_add_overflow(value, digit, &value))
         fail("a number of more than 64 bits");
     }
     if (at_ == start) fail(fmt::format("{} instead of a number without sign", next()));
@@ -181,8 +191,10 @@ class HeaderParser {
       if (static_cast<unsigned char>(letter) < 0x20) fail("a control character in a string");
       ++at_;
       if (letter == '"') return result;
-      if (letter == '\\') escape(result);
-      else result += letter;
+      if (letter == '\\')
+        escape(result);
+      else
+        result += letter;
     }
   }
 
@@ -233,7 +245,8 @@ class HeaderParser {
   std::string next() const {
     if (at_ == text_.size()) return "the end of the header";
     const unsigned char letter = static_cast<unsigned char>(text_[at_]);
-    return letter > 0x20 && letter < 0x7f ? fmt::format("'{}'", text_[at_]) : fmt::format("the byte 0x{:02x}", letter);
+    return letter > 0x20 && letter < 0x7f ? fmt::format("'{}'", text_[at_])
+                                          : fmt::format("the byte 0x{:02x}", letter);
   }
 
   [[noreturn]] void fail(std::string_view fault) const { fail_at(at_, fault); }
@@ -250,7 +263,8 @@ class HeaderParser {
   bool has_metadata_ = false;
 };
 
-// ---- What a header promises must be what the file has ---------------------------------------------------------
+// ---- What a header promises must be what the file has
+// ---------------------------------------------------------
 
 void check_names(const Header& header, const std::string& file) {
   std::vector<std::string_view> names;
@@ -272,7 +286,8 @@ void check_size(const Entry& entry, const std::string& file) {
   for (Index size : entry.shape)
     if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(size), &count) || count > most)
       fail(fmt::format("{} is larger than any file", entry.shape));
-  if (entry.begin > entry.end) fail(fmt::format("it ends at {}, before it begins at {}", entry.end, entry.begin));
+  if (entry.begin > entry.end)
+    fail(fmt::format("it ends at {}, before it begins at {}", entry.end, entry.begin));
   if (count * entry.type->bytes != entry.end - entry.begin)
     fail(fmt::format("{} of {} takes {} bytes, not the {} from {} to {}", entry.shape, entry.type->name,
                      count * entry.type->bytes, entry.end - entry.begin, entry.begin, entry.end));
@@ -286,25 +301,27 @@ void check_places(const Header& header, std::uint64_t data_bytes, const std::str
   std::uint64_t end = 0;
   for (const Entry* entry : sorted) {
     if (entry->begin != end)
-      check_environment(false, "safetensors: {}: tensor {}: it begins at byte {} of the data, where {} was due", file,
-                        shown(entry->name), entry->begin, end);
+      check_environment(false,
+                        "safetensors: {}: tensor {}: it begins at byte {} of the data, where {} was due",
+                        file, shown(entry->name), entry->begin, end);
     end = entry->end;
   }
-  check_environment(end == data_bytes, "safetensors: {}: its tensors take {} bytes, and the data has {}", file, end,
-                    data_bytes);
+  check_environment(end == data_bytes, "safetensors: {}: its tensors take {} bytes, and the data has {}",
+                    file, end, data_bytes);
 }
 
 Header read_header(const InputFile& file, std::uint64_t& data_start) {
   const std::string& name = file.path().native();
-  check_environment(file.size() >= kLengthBytes, "safetensors: {}: {} bytes are too few for the header's length", name,
-                    file.size());
+  check_environment(file.size() >= kLengthBytes,
+                    "safetensors: {}: {} bytes are too few for the header's length", name, file.size());
   std::uint64_t length = 0;
   file.read(0, &length, kLengthBytes);
-  check_environment(length <= kMaxHeaderBytes, "safetensors: {}: a header of {} bytes is above the limit of {}", name,
-                    length, kMaxHeaderBytes);
+  check_environment(length <= kMaxHeaderBytes,
+                    "safetensors: {}: a header of {} bytes is above the limit of {}", name, length,
+                    kMaxHeaderBytes);
   data_start = kLengthBytes + length;
-  check_environment(data_start <= file.size(), "safetensors: {}: a header of {} bytes in a file of {}", name, length,
-                    file.size());
+  check_environment(data_start <= file.size(), "safetensors: {}: a header of {} bytes in a file of {}", name,
+                    length, file.size());
   std::string text(length, '\0');
   file.read(kLengthBytes, text.data(), length);
   Header header = HeaderParser(text, name).parse();
@@ -314,7 +331,8 @@ Header read_header(const InputFile& file, std::uint64_t& data_start) {
   return header;
 }
 
-// ---- Numbers --------------------------------------------------------------------------------------------------
+// ---- Numbers
+// --------------------------------------------------------------------------------------------------
 
 float from_brain_float(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
@@ -355,9 +373,12 @@ Tensor load(const InputFile& file, const Entry& entry, std::uint64_t offset) {
   switch (entry.type->kind) {
     case StoredType::F64:
     case StoredType::F32:
-    case StoredType::I32: file.read(offset, tensor.view().data(), entry.end - entry.begin); break;
+    case StoredType::I32:
+      file.read(offset, tensor.view().data(), entry.end - entry.begin);
+      break;
     case StoredType::F16:
-      read_converted<std::uint16_t>(file, offset, tensor.data<float>(), [](auto bits, auto) { return from_half(bits); });
+      read_converted<std::uint16_t>(file, offset, tensor.data<float>(),
+                                    [](auto bits, auto) { return from_half(bits); });
       break;
     case StoredType::BF16:
       read_converted<std::uint16_t>(file, offset, tensor.data<float>(),
@@ -380,11 +401,16 @@ Tensor load(const InputFile& file, const Entry& entry, std::uint64_t offset) {
   return tensor;
 }
 
-// ---- Writing --------------------------------------------------------------------------------------------------
+// ---- Writing
+// --------------------------------------------------------------------------------------------------
 
-std::string_view stored_name(DType type) { return type == DType::f64 ? "F64" : type == DType::f32 ? "F32" : "I32"; }
+std::string_view stored_name(DType type) {
+  return type == DType::f64 ? "F64" : type == DType::f32 ? "F32" : "I32";
+}
 
-std::uint64_t bytes_of(const ConstView& view) { return static_cast<std::uint64_t>(view.count() * size_of(view.dtype())); }
+std::uint64_t bytes_of(const ConstView& view) {
+  return static_cast<std::uint64_t>(view.count() * size_of(view.dtype()));
+}
 
 void check_text(std::string_view text) {
   if (valid_utf8(text) != text.size()) check(false, "safetensors: {} is not UTF-8", shown(text));
@@ -421,10 +447,11 @@ std::string header_text(std::span<const NamedView> tensors, const Metadata& meta
   }
   text += '}';
   // An array of numbers in memory starts at such a multiple, so a reader may map the file.
-  const std::size_t unpadded = kLengthBytes + text.size(), padded = (unpadded + kAlignment - 1) / kAlignment * kAlignment;
+  const std::size_t unpadded = kLengthBytes + text.size(),
+                    padded = (unpadded + kAlignment - 1) / kAlignment * kAlignment;
   text.append(padded - unpadded, ' ');
-  check(text.size() <= kMaxHeaderBytes, "safetensors: a header of {} bytes is above the limit of {}", text.size(),
-        kMaxHeaderBytes);
+  check(text.size() <= kMaxHeaderBytes, "safetensors: a header of {} bytes is above the limit of {}",
+        text.size(), kMaxHeaderBytes);
   return text;
 }
 
@@ -464,8 +491,10 @@ void write_safetensors(const std::filesystem::path& path, std::vector<NamedView>
   file.write(header.data(), header.size());
   for (const NamedView& tensor : tensors) {
     const ConstView& view = tensor.view;
-    if (view.is_contiguous()) file.write(view.data(), bytes_of(view));
-    else file.write(Tensor::copy_of(view).view().data(), bytes_of(view));
+    if (view.is_contiguous())
+      file.write(view.data(), bytes_of(view));
+    else
+      file.write(Tensor::copy_of(view).view().data(), bytes_of(view));
   }
   file.commit();
 }

@@ -26,8 +26,10 @@ using std::memory_order_relaxed;
 constexpr std::size_t kApart = 128;
 
 // How long a thread waits awake. The operations of a training step follow one another within this time, and a sleeping
-// thread takes some 10 to 50 microseconds to come back; between steps it sleeps, and costs nothing.
+// thread takes some 10 to 50 microseconds to come back; between steps it sleeps, and costs nothing. After the first
+// moments it lets others run between two looks, for the one it waits for may be waiting for this CPU.
 constexpr auto kPatience = std::chrono::microseconds(200);
+constexpr auto kSelfishness = std::chrono::microseconds(10);
 
 // A part of the work is taken in so many ranges, so that a thread that is late leaves some of them to the others.
 constexpr Index kRangesPerPart = 4;
@@ -43,16 +45,18 @@ thread_local bool inside_a_region = false;
 template <class Ready>
 bool wait_awake(Ready ready) {
   using Clock = std::chrono::steady_clock;
-  const auto end = Clock::now() + kPatience;
-  do {
-    for (int i = 0; i < 32; ++i) {
+  const auto start = Clock::now();
+  bool selfish = !crowded.load(memory_order_relaxed);
+  for (auto waited = Clock::duration(0); waited < kPatience; waited = Clock::now() - start) {
+    selfish = selfish && waited < kSelfishness;
+    for (int i = 0; i < 16; ++i) {
       if (ready()) return true;
-      if (crowded.load(memory_order_relaxed))
-        std::this_thread::yield();
-      else
+      if (selfish)
         _mm_pause();
+      else
+        std::this_thread::yield();
     }
-  } while (Clock::now() < end);
+  }
   return false;
 }
 

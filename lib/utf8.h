@@ -7,8 +7,8 @@
 
 namespace attune {
 
-// How many bytes from the start of `text` are UTF-8: all of them, or those before the first that is not. Overlong forms,
-// surrogates and numbers above U+10FFFF are not.
+// How many bytes from the start of `text` are UTF-8: all of them, or those before the first that is not.
+// Overlong forms, surrogates and numbers above U+10FFFF are not.
 std::size_t valid_utf8(std::string_view text);
 
 // Appends the character U+`code`, which must be one.

@@ -132,6 +132,7 @@ static_assert(std::is_trivially_copyable_v<View> && std::is_trivially_copyable_v
 struct Out {
   Out() = default;
   Out(const View& place, bool adds = false) : view(place), accumulate(adds), wanted(true) {}
+  Out(void* data, const detail::Layout& layout, bool adds) : view(data, layout), accumulate(adds), wanted(true) {}
   explicit operator bool() const { return wanted; }
 
   View view;

@@ -7,10 +7,15 @@ namespace attune {
 
 inline Var contiguous(Var x) {
   if (x.value().is_contiguous()) return x;
+  if (!is_float(x.dtype())) {  // token ids: moved like any numbers, and constant
+    const View copy = saved(x.shape(), x.dtype());
+    kernels::copy(copy, x.value());
+    return alias_of("contiguous", x, copy, Flow::cut);
+  }
   Var y = output(x.shape(), {x}, Saves::nothing);
   kernels::copy(into(y), x.value());
   return record("contiguous", y, [=] {
-    if (Out d = add_to(x)) kernels::copy(d, y.grad());  // dx += dy
+    add_grad_of(y, x);  // dx += dy
   });
 }
 

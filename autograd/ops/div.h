@@ -17,8 +17,11 @@ inline Var div(Var a, Var b) {
   });
 }
 
+inline Var div(Var a, double number) { return div(a, scalar(number, a)); }
+inline Var div(double number, Var b) { return div(scalar(number, b), b); }
+
 inline Var operator/(Var a, Var b) { return div(a, b); }
-inline Var operator/(Var a, double number) { return div(a, scalar(number, a)); }
-inline Var operator/(double number, Var b) { return div(scalar(number, b), b); }
+inline Var operator/(Var a, double number) { return div(a, number); }
+inline Var operator/(double number, Var b) { return div(number, b); }
 
 }  // namespace attune

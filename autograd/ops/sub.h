@@ -15,8 +15,11 @@ inline Var sub(Var a, Var b) {
   });
 }
 
+inline Var sub(Var a, double number) { return sub(a, scalar(number, a)); }
+inline Var sub(double number, Var b) { return sub(scalar(number, b), b); }
+
 inline Var operator-(Var a, Var b) { return sub(a, b); }
-inline Var operator-(Var a, double number) { return sub(a, scalar(number, a)); }
-inline Var operator-(double number, Var b) { return sub(scalar(number, b), b); }
+inline Var operator-(Var a, double number) { return sub(a, number); }
+inline Var operator-(double number, Var b) { return sub(number, b); }
 
 }  // namespace attune

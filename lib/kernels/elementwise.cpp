@@ -15,19 +15,20 @@ class Loop {
   Loop(const char* op, const Out& y, std::span<const ConstView* const> inputs) {
     arguments_.accumulate = y.accumulate;
     arguments_.data[0] = y.view.data();
-    operands_ = static_cast<int>(inputs.size()) + 1;
     bool flat = y.view.is_contiguous();
-    for (int o = 1; o < operands_; ++o) {
-      const ConstView& x = *inputs[at(o - 1)];
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const ConstView& x = *inputs[i];
       check(x.dtype() == y.view.dtype(), "{}: element types {} and {} differ", op, y.view.dtype(), x.dtype());
-      arguments_.data[o] = const_cast<void*>(x.data());
-      flat = flat && x.shape() == y.view.shape() && x.is_contiguous();
+      arguments_.data[i + 1] = const_cast<void*>(x.data());
+      flat = flat && x.is_contiguous() && x.shape() == y.view.shape();
     }
-    if (flat) {
+    arguments_.dense = flat;
+    if (flat) [[likely]] {
       arguments_.outer_rank = 0;
       arguments_.inner_size = y.view.count();
-      for (int o = 0; o < operands_; ++o) arguments_.inner_strides[o] = 1;
+      for (Index& stride : arguments_.inner_strides) stride = 1;
     } else {
+      operands_ = static_cast<int>(inputs.size()) + 1;
       gather_axes(op, y.view, inputs);
     }
   }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iterator>
 #include <utility>
 
@@ -23,7 +22,7 @@ Extent extent(const ConstView& v) {
   const auto start = reinterpret_cast<std::uintptr_t>(v.data());
   Index low = 0, high = 0;
   for (int axis = 0; axis < v.rank(); ++axis) {
-    const Index reach = (v.shape()[axis] - 1) * v.stride(axis);
+    const Index reach = (v.shape()[axis] - 1) * v.strides()[static_cast<std::size_t>(axis)];
     (reach < 0 ? low : high) += reach;
   }
   const Index size = size_of(v.dtype());
@@ -78,21 +77,23 @@ void check_operands(const View& c, const ConstView& a, const ConstView& b) {
 
   if (in_c.count() == 0) return;
   for (int axis = 0; axis < rank; ++axis)
-    check(in_c[axis] == 1 || c.stride(axis) != 0, "matmul: axis {} of the output {} is expanded: it has one place for {}",
+    check(in_c[axis] == 1 || c.strides()[static_cast<std::size_t>(axis)] != 0, "matmul: axis {} of the output {} is expanded: it has one place for {}",
           axis, in_c, in_c[axis]);
   check(!overlap(c, a) && !overlap(c, b), "matmul: {} x {}: the output shares memory with an operand", in_a, in_b);
 }
 
 // ---- Lowering -----------------------------------------------------------------------------------------------------
 
-GemmOperand operand(const void* data, const ConstView& v, int batch_rank) {
-  GemmOperand result{const_cast<void*>(data), v.stride(-2), v.stride(-1), {}};
+void set_operand(GemmOperand& m, void* data, const ConstView& v, int batch_rank) {
+  const auto stride = [&v](int axis) { return v.strides()[static_cast<std::size_t>(axis)]; };
+  const int own_batch_rank = v.rank() - 2;
+  m.data = data;
+  m.row = stride(own_batch_rank);
+  m.column = stride(own_batch_rank + 1);
   for (int axis = 0; axis < batch_rank; ++axis) {
-    const int own = axis - (batch_rank - (v.rank() - 2));
-    const bool repeats = own < 0 || v.shape()[own] == 1;
-    result.batch[axis] = repeats ? 0 : v.strides()[static_cast<std::size_t>(own)];
+    const int own = axis - (batch_rank - own_batch_rank);
+    m.batch[axis] = own < 0 || v.shape()[own] == 1 ? 0 : stride(own);
   }
-  return result;
 }
 
 void transpose(GemmOperand& m) { std::swap(m.row, m.column); }
@@ -125,21 +126,22 @@ void simplify_batch(GemmArguments& g) {
   g.batch_rank = rank;
 }
 
-GemmArguments lower(const Out& c, const ConstView& a, const ConstView& b, double scale) {
-  GemmArguments g{};
-  g.rows = c.view.shape().last(1);
-  g.columns = c.view.shape().last();
+// The arguments are filled in place, field by field: copying structs of fresh integers would cost a small product dear.
+void lower(GemmArguments& g, const Out& c, const ConstView& a, const ConstView& b, double scale) {
+  const Shape& out = c.view.shape();
+  g.rows = out.last(1);
+  g.columns = out.last();
   g.depth = a.shape().last();
-  g.batch_rank = c.view.rank() - 2;
-  for (int axis = 0; axis < g.batch_rank; ++axis) g.batch[axis] = c.view.shape()[axis];
-  g.c = operand(c.view.data(), c.view, g.batch_rank);
-  g.a = operand(a.data(), a, g.batch_rank);
-  g.b = operand(b.data(), b, g.batch_rank);
+  g.batch_rank = out.rank() - 2;
+  for (int axis = 0; axis < g.batch_rank; ++axis) g.batch[axis] = out[axis];
+  set_operand(g.c, c.view.data(), c.view, g.batch_rank);
+  set_operand(g.a, const_cast<void*>(a.data()), a, g.batch_rank);
+  set_operand(g.b, const_cast<void*>(b.data()), b, g.batch_rank);
   g.scale = scale;
   g.accumulate = c.accumulate;
   if (g.depth == 0) {  // C = 0 * 0, whose sign does not depend on the scale; A and B have no address to step from
     g.scale = 0;
-    for (GemmOperand* m : {&g.a, &g.b}) *m = {};
+    g.a = g.b = {};
   }
 
   // A stride along an axis of one element is never used: let it be the one that a dense row has.
@@ -148,8 +150,7 @@ GemmArguments lower(const Out& c, const ConstView& a, const ConstView& b, double
   const bool column_of_columns = g.columns == 1 && g.c.row == 1 && g.a.row == 1;
   if (a.dtype() != DType::dual && (column_major || column_of_columns)) transpose(g);
   if (g.columns == 1) g.c.column = g.b.column = 1;
-  simplify_batch(g);
-  return g;
+  if (g.batch_rank > 0) simplify_batch(g);
 }
 
 // ---- How the work is cut. Nothing below can change a bit. -----------------------------------------------------------
@@ -157,9 +158,6 @@ GemmArguments lower(const Out& c, const ConstView& a, const ConstView& b, double
 // A packed block of B, and one of A: each has its place in a core's second-level cache.
 constexpr Index kPackedBytes = 768 << 10;
 constexpr Index kPackedColumns = 512;
-
-const Index RP = getenv("RP") ? atoi(getenv("RP")) : 192;
-const Index CA = getenv("CA") ? atoi(getenv("CA")) : 1024;
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -263,27 +261,31 @@ class Scratch {
 // Returns where they are; `sliver` and `block` tell how they lie.
 void* pack(Scratch& scratch, const Kernel& kernel, const void* from, Index depth, Index columns, Index row,
            Index column, Index width, Index& sliver, Index& block) {
-  GemmPackArguments p{nullptr, from, depth, columns, row, column, width, 0, 0, 0};
+  GemmPackArguments p{nullptr, from, depth, columns, row, column, width, 0, 0, 0, 0};
   const Index slivers = ceil_div(columns, width);
-  sliver = p.sliver = std::min(depth, kGemmDepth) * width;
+  // A few lines of padding: slivers a multiple of 4096 bytes apart would crowd a few sets of the cache.
+  sliver = p.sliver = std::min(depth, kGemmDepth) * width + 256 / size_of(kernel.type);
   block = p.block = slivers * sliver;
   p.to = scratch.of(ceil_div(depth, kGemmDepth) * block * size_of(kernel.type));
   // Memory is read as it lies: a few whole rows at a time, or along the columns.
-  p.steps = column == 1 ? 8 : kGemmDepth;
-  run(kernel.pack, kernel.type, &p, slivers * ceil_div(depth, p.steps), std::min(depth, p.steps) * width);
+  p.steps = column == 1 ? 16 : kGemmDepth;
+  p.slivers = column == 1 ? slivers : 1;
+  run(kernel.pack, kernel.type, &p, ceil_div(slivers, p.slivers) * ceil_div(depth, p.steps),
+      std::min(depth, p.steps) * p.slivers * width);
   return p.to;
 }
 
-// Cuts the product into blocks whose part of B, and of A where that is packed too, stays in a second-level cache.
-void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool packs_a) {
+// Cuts the product into blocks of which what is packed stays in a second-level cache.
+void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool packs_a, bool packs_b) {
   thread_local Scratch for_a, for_b;
   const Index width = kernel.tile.columns, size = size_of(kernel.type), budget = kPackedBytes / size;
-  const Index blocks = std::max<Index>(1, budget / kGemmDepth / std::min<Index>(whole.columns, kPackedColumns));
-  const Index depth = std::min(whole.depth, blocks * kGemmDepth);
-  const Index most_columns = std::max(width, budget / depth / width * width);
-  const Index columns = ceil_div(ceil_div(whole.columns, ceil_div(whole.columns, most_columns)), width) * width;
-  const Index most_rows = packs_a ? std::max<Index>(whole.panel_rows, budget / depth) : whole.rows;
-  const Index rows = ceil_div(ceil_div(whole.rows, ceil_div(whole.rows, most_rows)), whole.panel_rows) * whole.panel_rows;
+  const Index narrow = std::min<Index>(packs_b ? whole.columns : whole.panel_rows, kPackedColumns);
+  const Index depth = std::min(whole.depth, std::max<Index>(1, budget / kGemmDepth / narrow) * kGemmDepth);
+  const auto equal_blocks = [](Index total, Index most, Index unit) {
+    return ceil_div(ceil_div(total, ceil_div(total, std::max(most, unit))), unit) * unit;
+  };
+  const Index columns = packs_b ? equal_blocks(whole.columns, budget / depth, width) : whole.columns;
+  const Index rows = packs_a ? equal_blocks(whole.rows, budget / depth, whole.panel_rows) : whole.rows;
   const auto at = [size](const GemmOperand& m, Index row, Index column) -> void* {
     return static_cast<char*>(m.data) + (row * m.row + column * m.column) * size;
   };
@@ -294,10 +296,12 @@ void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool pack
       g.columns = std::min(columns, whole.columns - j);
       g.depth = std::min(depth, whole.depth - k);
       g.accumulate = whole.accumulate || k > 0;
-      g.b.data = pack(for_b, kernel, at(whole.b, k, j), g.depth, g.columns, whole.b.row, whole.b.column, width,
-                      g.b_sliver, g.b_block);
-      g.b.row = width;
-      g.b.column = 1;
+      g.b.data = at(whole.b, k, j);
+      if (packs_b) {
+        g.b.data = pack(for_b, kernel, g.b.data, g.depth, g.columns, g.b.row, g.b.column, width, g.b_sliver, g.b_block);
+        g.b.row = width;
+        g.b.column = 1;
+      }
       for (Index i = 0; i < whole.rows; i += rows) {
         g.rows = std::min(rows, whole.rows - i);
         g.c.data = at(whole.c, i, j);
@@ -313,15 +317,15 @@ void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool pack
     }
 }
 
-// Whether B is worth a pass that packs it. In place it must be dense, and long steps from row to row are slow.
-bool packs_b(const GemmArguments& g) {
-  if (g.rows * g.columns * g.depth < 1 << 20) return false;
-  return g.rows >= (g.b.column == 1 ? RP : 64);
+// Whether a pass that packs A pays: where its columns lie far apart, each step of k comes from another page.
+bool packs_a(const GemmArguments& g, Index size) {
+  return g.a.row == 1 && g.a.column * size >= 4096 && g.rows > 1 && g.columns >= 64 && g.depth >= 64;
 }
 
-// Whether A is too: only columns far apart, of which each would come from another page again and again.
-bool packs_a(const GemmArguments& g, Index size) {
-  return g.a.row == 1 && g.a.column * size >= CA && g.columns >= 64;
+// Whether one that packs B does: where it is not dense, or too large to stay in the cache while row after row meets it.
+bool packs_b(const GemmArguments& g, Index size) {
+  if (g.b.column != 1) return g.rows >= 64;
+  return g.rows >= 192 && g.columns * g.depth * size > 2 * kPackedBytes;
 }
 
 }  // namespace
@@ -331,17 +335,19 @@ void gemm(const Out& c, const ConstView& a, const ConstView& b, double scale) {
   check_operands(c.view, a, b);
   if (c.view.count() == 0 || (a.shape().last() == 0 && c.accumulate)) return;
   const Kernel kernel(table(), a.dtype());
-  GemmArguments g = lower(c, a, b, scale);
+  const Index size = size_of(a.dtype());
+  GemmArguments g;
+  lower(g, c, a, b, scale);
   g.panel_rows = panel_rows(g.rows, kernel.tile);
   read_a_in_place(g);
-  if (packs_b(g)) {
-    const Index size = size_of(kernel.type);
-    for_each_matrix(g, size, [&](const GemmArguments& one) { multiply_packed(one, kernel, packs_a(one, size)); });
-  } else {
-    g.slivers_first = g.b.column != 1;
-    read_b_in_place(g, kernel.tile);
+  read_b_in_place(g, kernel.tile);
+  const bool large = g.rows * g.columns * g.depth >= 1 << 20;
+  const bool a_packed = large && packs_a(g, size), b_packed = large && packs_b(g, size);
+  g.slivers_first = g.b.column != 1 && !b_packed;
+  if ((a_packed && !g.slivers_first) || b_packed)
+    for_each_matrix(g, size, [&](const GemmArguments& one) { multiply_packed(one, kernel, a_packed, b_packed); });
+  else
     multiply(g, kernel);
-  }
 }
 
 }  // namespace attune::kernels

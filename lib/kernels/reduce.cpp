@@ -125,6 +125,7 @@ void reduce(const char* op, const Out& y, const ConstView& x, bool divide) {
   check(x.dtype() == type, "{}: element types {} and {} differ", op, type, x.dtype());
   check(broadcasts_to(y.view.shape(), x.shape()), "{}: {} does not stretch to {}", op, y.view.shape(), x.shape());
   if (y.view.count() == 0) return;
+  if (y.view.shape() == x.shape()) return copy(y, x);  // each result is one element
 
   SumArguments arguments = arguments_of(y, x);
   check(!divide || arguments.summed_count > 0, "{}: {} to {} is a mean of no elements", op, x.shape(), y.view.shape());

@@ -25,6 +25,7 @@ struct MapArguments {
   Index outer_strides[kMapOperands][kMaxRank];
   Index inner_strides[kMapOperands];
   bool accumulate;
+  bool dense;  // all operands contiguous and of one shape: the inner axis is all there is
   double parameters[2];
 };
 
@@ -49,12 +50,12 @@ struct GemmArguments {
   bool slivers_first;  // for small products: B lies in place, and each sliver of it is copied where it is used
 };
 // Copies an operand to tile order: [block of kGemmDepth][sliver of `width`][k][width]. `row` is its stride along k.
-// An item is `steps` steps of k of one sliver.
+// An item is `steps` steps of k of `slivers` slivers.
 struct GemmPackArguments {
   void* to;
   const void* from;
   Index depth, columns, row, column;
-  Index width, sliver, block, steps;
+  Index width, sliver, block, steps, slivers;
 };
 struct TileSize {
   int rows, columns;

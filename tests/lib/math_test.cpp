@@ -49,7 +49,8 @@ void on_each_row(F&& f) {
   set_row(before);
 }
 
-// y = f(x), or y += f(x), over n elements that stand `stride` apart in x and y. Where f takes two operands, both are x.
+// y = f(x), or y += f(x), over n elements that stand `stride` apart in x and y. Where f takes two operands,
+// both are x.
 template <class T>
 void evaluate(kernels::Bodies Table::*bodies, std::vector<T>& y, const std::vector<T>& x, Index n, Index stride = 1,
            bool accumulate = false) {

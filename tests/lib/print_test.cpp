@@ -65,9 +65,10 @@ TEST_CASE("more axes are more brackets, and blank lines between matrices") {
 }
 
 TEST_CASE("a row that is too long goes on below itself") {
-  CHECK(text(arange(30)) ==
-        "[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,\n"
-        " 25, 26, 27, 28, 29]");
+  CHECK(
+      text(arange(30)) ==
+      "[ 0,  1,  2,  3,  4,  5,  6,  7,  8,  9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,\n"
+      " 25, 26, 27, 28, 29]");
 }
 
 TEST_CASE("above a thousand elements the middle is left out") {

@@ -89,10 +89,12 @@ const std::string kTwoFloats = data_of<float>({1.5f, -2.0f});
 
 bool same_bits(const Tensor& a, const Tensor& b) {
   return a.shape() == b.shape() && a.dtype() == b.dtype() &&
-         std::memcmp(a.view().data(), b.view().data(), static_cast<std::size_t>(a.count() * size_of(a.dtype()))) == 0;
+         std::memcmp(a.view().data(), b.view().data(),
+                     static_cast<std::size_t>(a.count() * size_of(a.dtype()))) == 0;
 }
 
-std::string entry(std::string_view name, std::string_view type, std::string_view shape, std::string_view offsets) {
+std::string entry(std::string_view name, std::string_view type, std::string_view shape,
+                  std::string_view offsets) {
   return fmt::format(R"("{}":{{"dtype":"{}","shape":[{}],"data_offsets":[{}]}})", name, type, shape, offsets);
 }
 
@@ -119,10 +121,11 @@ TEST_CASE("a file of another writer loads, its data aligned or not") {
 
 TEST_CASE("keys in any order, spaces between anything, names in the order of the header") {
   const Folder folder;
-  const SafetensorsFile file = load(folder, with_header(R"({ "z" : { "data_offsets" : [ 4 , 8 ] ,
+  const SafetensorsFile file =
+      load(folder, with_header(R"({ "z" : { "data_offsets" : [ 4 , 8 ] ,
       "shape" : [ ] , "dtype" : "I32" } , "__metadata__" : { "format" : "pt", "a\tb" : "\u00e9\ud83d\ude00\/" },
       "a\"\\\n" : {"shape":[1,1],"dtype":"F32","data_offsets":[0,4]} } )",
-                                                        data_of<float>({2.5f}) + data_of<std::int32_t>({-7})));
+                               data_of<float>({2.5f}) + data_of<std::int32_t>({-7})));
   REQUIRE(file.tensors.size() == 2);
   CHECK(file.tensors[0].name == "z");
   CHECK(file.tensors[0].tensor.rank() == 0);
@@ -135,11 +138,13 @@ TEST_CASE("keys in any order, spaces between anything, names in the order of the
 TEST_CASE("narrow types load as f32 and i32, each number as it is") {
   const Folder folder;
   const auto one = [&](std::string_view type, std::size_t count, const std::string& data) {
-    const std::string header = "{" + entry("t", type, fmt::format("{}", count), fmt::format("0,{}", data.size())) + "}";
+    const std::string header =
+        "{" + entry("t", type, fmt::format("{}", count), fmt::format("0,{}", data.size())) + "}";
     return std::move(load(folder, with_header(header, data)).tensors[0].tensor);
   };
-  const Tensor halves = one("F16", 10, data_of<std::uint16_t>({0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0001, 0x03ff,
-                                                                0x0400, 0x7c00, 0xfc00}));
+  const Tensor halves = one("F16", 10,
+                            data_of<std::uint16_t>({0x0000, 0x8000, 0x3c00, 0xc000, 0x7bff, 0x0001, 0x03ff,
+                                                    0x0400, 0x7c00, 0xfc00}));
   CHECK(halves.dtype() == f32);
   const double expected[] = {0, -0.0, 1, -2, 65504, 0x1p-24, 1023 * 0x1p-24, 0x1p-14, INFINITY, -INFINITY};
   for (Index i = 0; i < 10; ++i) {
@@ -175,7 +180,8 @@ TEST_CASE("narrow types load as f32 and i32, each number as it is") {
   CHECK(error_of(folder, with_header("{" + entry("t", "I64", "2", "0,16") + "}",
                                      data_of<std::int64_t>({0, 2147483648}))) ==
         R"(tensor "t": element 1 is 2147483648, which i32 cannot hold)");
-  CHECK(error_of(folder, with_header("{" + entry("t", "BOOL", "2", "0,2") + "}", data_of<std::uint8_t>({0, 2}))) ==
+  CHECK(error_of(folder,
+                 with_header("{" + entry("t", "BOOL", "2", "0,2") + "}", data_of<std::uint8_t>({0, 2}))) ==
         R"(tensor "t": element 1 is 2, which BOOL cannot hold)");
 }
 
@@ -188,7 +194,8 @@ TEST_CASE("a header's length is not trusted") {
   CHECK(error_of(folder, "") == "0 bytes are too few for the header's length");
   CHECK(error_of(folder, "1234567") == "7 bytes are too few for the header's length");
   CHECK(error_of(folder, bytes_of_length(2)) == "a header of 2 bytes in a file of 8");
-  CHECK(error_of(folder, bytes_of_length(0)) == "byte 8: a header starts with '{', not with the end of the header");
+  CHECK(error_of(folder, bytes_of_length(0)) ==
+        "byte 8: a header starts with '{', not with the end of the header");
   CHECK(with_length(0) == "byte 8: a header starts with '{', not with the end of the header");
   CHECK(with_length(most) == "a header of 18446744073709551615 bytes is above the limit of 100000000");
   CHECK(with_length(most - 3) == "a header of 18446744073709551612 bytes is above the limit of 100000000");
@@ -221,10 +228,12 @@ TEST_CASE("a header that is not one is refused, with the byte and the fault") {
       {R"({"t":1})", "byte 13: '1' instead of '{'"},
       {R"({"t":[]})", "byte 13: '[' instead of '{'"},
       {open + "{}}", R"(byte 15: tensor "t": it needs a dtype, a shape and data_offsets)"},
-      {open + R"({"dtype":"F32","shape":[]}})", R"(byte 39: tensor "t": it needs a dtype, a shape and data_offsets)"},
+      {open + R"({"dtype":"F32","shape":[]}})",
+       R"(byte 39: tensor "t": it needs a dtype, a shape and data_offsets)"},
       {open + R"({"dtype":"F32",})", "byte 28: '}' instead of '\"'"},
       {open + R"({"strides":[1]})", R"(byte 24: tensor "t": the key "strides" is unknown)"},
-      {open + R"({"dtype":"F32","dtype":"F32"})", R"(byte 36: tensor "t": the key "dtype" stands here twice)"},
+      {open + R"({"dtype":"F32","dtype":"F32"})",
+       R"(byte 36: tensor "t": the key "dtype" stands here twice)"},
       {open + R"({"dtype":32})", "byte 22: '3' instead of '\"'"},
       {open + R"({"dtype":"F8_E5M2"})",
        R"(byte 31: tensor "t": the type "F8_E5M2" is not one of F64, F32, F16, BF16, I64, I32, U8, BOOL)"},
@@ -274,7 +283,8 @@ TEST_CASE("a header that is not one is refused, with the byte and the fault") {
 TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
   const Folder folder;
   const auto error = [&](std::initializer_list<std::string> entries, std::size_t data_bytes) {
-    return error_of(folder, with_header(fmt::format("{{{}}}", fmt::join(entries, ",")), std::string(data_bytes, '\0')));
+    return error_of(
+        folder, with_header(fmt::format("{{{}}}", fmt::join(entries, ",")), std::string(data_bytes, '\0')));
   };
   const std::string t = entry("t", "F32", "2", "0,8");
   CHECK(error({t}, 8) == "none");
@@ -285,13 +295,16 @@ TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
   CHECK(error({entry("u", "F32", "1", "8,12"), t}, 12) == "none");
   CHECK(error({t, entry("u", "F32", "1", "12,16")}, 16) ==
         R"(tensor "u": it begins at byte 12 of the data, where 8 was due)");
-  CHECK(error({t, entry("u", "F32", "1", "4,8")}, 8) == R"(tensor "u": it begins at byte 4 of the data, where 8 was due)");
-  CHECK(error({entry("t", "F32", "1", "4,8")}, 8) == R"(tensor "t": it begins at byte 4 of the data, where 0 was due)");
+  CHECK(error({t, entry("u", "F32", "1", "4,8")}, 8) ==
+        R"(tensor "u": it begins at byte 4 of the data, where 8 was due)");
+  CHECK(error({entry("t", "F32", "1", "4,8")}, 8) ==
+        R"(tensor "t": it begins at byte 4 of the data, where 0 was due)");
   CHECK(error({t, entry("u", "F32", "2", "0,8")}, 8) ==
         R"(tensor "u": it begins at byte 0 of the data, where 8 was due)");
   CHECK(error({t, t}, 8) == R"(tensor "t" stands there twice)");
   CHECK(error({entry("t", "F32", "2", "8,0")}, 8) == R"(tensor "t": it ends at 0, before it begins at 8)");
-  CHECK(error({entry("t", "F32", "3", "0,8")}, 8) == R"(tensor "t": [3] of F32 takes 12 bytes, not the 8 from 0 to 8)");
+  CHECK(error({entry("t", "F32", "3", "0,8")}, 8) ==
+        R"(tensor "t": [3] of F32 takes 12 bytes, not the 8 from 0 to 8)");
   CHECK(error({entry("t", "F64", "2,1", "0,8")}, 8) ==
         R"(tensor "t": [2, 1] of F64 takes 16 bytes, not the 8 from 0 to 8)");
   CHECK(error({entry("t", "F32", "4294967296,4294967296", "0,8")}, 8) ==
@@ -307,8 +320,9 @@ TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
   // Ten tensors on the same bytes: small as a file, ten times as large in memory.
   std::vector<std::string> attack;
   for (int i = 0; i < 10; ++i) attack.push_back(entry(fmt::format("t{}", i), "F32", "1000", "0,4000"));
-  CHECK(error_of(folder, with_header(fmt::format("{{{}}}", fmt::join(attack, ",")), std::string(4000, '\0'))) ==
-        R"(tensor "t1": it begins at byte 0 of the data, where 4000 was due)");
+  CHECK(
+      error_of(folder, with_header(fmt::format("{{{}}}", fmt::join(attack, ",")), std::string(4000, '\0'))) ==
+      R"(tensor "t1": it begins at byte 0 of the data, where 4000 was due)");
 }
 
 TEST_CASE("a refusal is quick and takes no memory") {
@@ -377,8 +391,14 @@ TEST_CASE("what was written is read again, bit for bit") {
   const Tensor scalar = tensor(2.5), none(Shape{0, 3}), deep = full(Shape{1, 2, 1, 2, 1, 2}, 7, f64);
   const std::string odd = "\"quoted\" \\ /\b\f\n\r\t\x01 é 日本 😀";
   write_safetensors(folder / "file",
-                    {{"wide", wide}, {"narrow", narrow}, {"ids", ids}, {"scalar", scalar}, {"none", none},
-                     {"deep", deep}, {odd, scalar}, {"", scalar}},
+                    {{"wide", wide},
+                     {"narrow", narrow},
+                     {"ids", ids},
+                     {"scalar", scalar},
+                     {"none", none},
+                     {"deep", deep},
+                     {odd, scalar},
+                     {"", scalar}},
                     {{odd, odd}, {"step", "3"}});
   const SafetensorsFile file = read_safetensors(folder / "file");
   CHECK(file.tensors.size() == 8);
@@ -412,7 +432,8 @@ TEST_CASE("the bytes of a written file are those of the format") {
   CHECK(bytes.substr(8, header.size()) == header);
   CHECK(bytes.substr(8 + header.size(), data_start - 8 - header.size()) ==
         std::string(data_start - 8 - header.size(), ' '));
-  CHECK(bytes.substr(data_start) == data_of<double>({4}) + data_of<float>({5}) + data_of<std::int32_t>({3, 1, 2}));
+  CHECK(bytes.substr(data_start) ==
+        data_of<double>({4}) + data_of<float>({5}) + data_of<std::int32_t>({3, 1, 2}));
 }
 
 TEST_CASE("views are written as what they show") {
@@ -453,11 +474,12 @@ TEST_CASE("reading what is no file is an error that names it") {
   CHECK_THROWS_WITH_AS(read_safetensors(missing),
                        fmt::format("file: {} cannot be opened: No such file or directory", missing).c_str(),
                        std::runtime_error);
-  CHECK_THROWS_WITH_AS(read_safetensors(self), fmt::format("file: {} is a folder", self).c_str(), std::runtime_error);
+  CHECK_THROWS_WITH_AS(read_safetensors(self), fmt::format("file: {} is a folder", self).c_str(),
+                       std::runtime_error);
   const fs::path pipe = folder / "pipe";
   REQUIRE(mkfifo(pipe.c_str(), 0600) == 0);
-  CHECK_THROWS_WITH_AS(read_safetensors(pipe), fmt::format("file: {} is no regular file", pipe.native()).c_str(),
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(read_safetensors(pipe),
+                       fmt::format("file: {} is no regular file", pipe.native()).c_str(), std::runtime_error);
   CHECK_THROWS_AS(read_safetensors("/dev/zero"), std::runtime_error);
 }
 
@@ -492,7 +514,8 @@ TEST_CASE("a failed write leaves the old file, and nothing else") {
                        fmt::format("file: {} cannot be written: No such file or directory", nowhere).c_str(),
                        std::runtime_error);
   CHECK_THROWS_WITH_AS(write_safetensors(folder.path(), {{"t", old}}),
-                       fmt::format("file: {} is a folder", folder.path().native()).c_str(), std::runtime_error);
+                       fmt::format("file: {} is a folder", folder.path().native()).c_str(),
+                       std::runtime_error);
   CHECK(folder.files() == 1);
 
   write_safetensors(path, {{"t", large}});
@@ -544,6 +567,8 @@ TEST_CASE("tensors of no elements are loaded wherever they stand") {
   CHECK(file.find("a")->shape() == Shape{0, 4});
   CHECK(file.find("b")->at({0}) == 9);
   CHECK(file.find("c")->dtype() == i32);
-  CHECK(error_of(folder, with_header("{" + entry("a", "F32", "0", "4,4") + "," + entry("b", "F32", "1", "0,4") + "," +
-                                     entry("c", "F32", "0", "2,2") + "}", data_of<float>({9}))) != "none");
+  CHECK(
+      error_of(folder, with_header("{" + entry("a", "F32", "0", "4,4") + "," + entry("b", "F32", "1", "0,4") +
+                                       "," + entry("c", "F32", "0", "2,2") + "}",
+                                   data_of<float>({9}))) != "none");
 }

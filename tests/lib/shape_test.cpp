@@ -47,7 +47,8 @@ TEST_CASE("a count beyond 64 bits is the largest, not a wrong one") {
 
 TEST_CASE("shapes refuse negative sizes and a rank above six") {
   CHECK_THROWS_WITH_AS((Shape{2, -1}), "shape: a size of -1 is negative", std::invalid_argument);
-  CHECK_THROWS_WITH_AS((Shape{1, 1, 1, 1, 1, 1, 1}), "shape: rank 7 is above the limit of 6", std::invalid_argument);
+  CHECK_THROWS_WITH_AS((Shape{1, 1, 1, 1, 1, 1, 1}), "shape: rank 7 is above the limit of 6",
+                       std::invalid_argument);
   Shape full{1, 1, 1, 1, 1, 1};
   CHECK_THROWS_WITH_AS(full.append(1), "shape: rank 7 is above the limit of 6", std::invalid_argument);
   CHECK(full.rank() == 6);
@@ -59,7 +60,8 @@ TEST_CASE("axes count from either end") {
   CHECK(shape.axis(2, "op") == 2);
   CHECK(shape.axis(-1, "op") == 2);
   CHECK(shape.axis(-3, "op") == 0);
-  CHECK_THROWS_WITH_AS(shape.axis(3, "sum"), "sum: axis 3 does not exist in a tensor of rank 3", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(shape.axis(3, "sum"), "sum: axis 3 does not exist in a tensor of rank 3",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(shape.axis(-4, "sum"), "sum: axis -4 does not exist in a tensor of rank 3",
                        std::invalid_argument);
   CHECK_THROWS_AS(Shape().axis(0, "sum"), std::invalid_argument);
@@ -74,10 +76,11 @@ TEST_CASE("broadcast stretches sizes of one and missing leading axes") {
   CHECK(broadcast({}, {}, "add") == Shape{});
   CHECK(broadcast({1}, {0}, "add") == Shape{0});
   CHECK(broadcast({5, 1, 3}, {4, 1}, "add") == Shape{5, 4, 3});
-  CHECK_THROWS_WITH_AS(broadcast({2, 3}, {4, 3}, "add"), "add: [2, 3] and [4, 3] do not broadcast: sizes 2 and 4 differ",
+  CHECK_THROWS_WITH_AS(broadcast({2, 3}, {4, 3}, "add"),
+                       "add: [2, 3] and [4, 3] do not broadcast: sizes 2 and 4 differ",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(broadcast({2}, {0}, "multiply"), "multiply: [2] and [0] do not broadcast: sizes 2 and 0 differ",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(broadcast({2}, {0}, "multiply"),
+                       "multiply: [2] and [0] do not broadcast: sizes 2 and 0 differ", std::invalid_argument);
 }
 
 TEST_CASE("broadcasts_to asks for one direction") {

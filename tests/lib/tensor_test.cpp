@@ -57,13 +57,18 @@ TEST_CASE("tensors are written as nested braces") {
   CHECK(tensor({1, 2}, i32).at({1}) == 2);
   CHECK(tensor({1.5}, DType::dual).data<dual>()[0].value == 1.5);
 
-  CHECK_THROWS_WITH_AS(tensor({{1, 2}, {3}}), "tensor: rows of 2 and of 1 numbers along axis 1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({{1, 2}, 3}), "tensor: numbers and lists are mixed along axis 1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({1, {2, 3}}), "tensor: numbers and lists are mixed along axis 1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({{1, 2}, {3}}), "tensor: rows of 2 and of 1 numbers along axis 1",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({{1, 2}, 3}), "tensor: numbers and lists are mixed along axis 1",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({1, {2, 3}}), "tensor: numbers and lists are mixed along axis 1",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(tensor({{{1}, {2}}, {{3}, {4, 5}}}), "tensor: rows of 1 and of 2 numbers along axis 2",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({1, 2.5}, i32), "to: 2.5 is not an integer that i32 can hold", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({{{{{{{1}}}}}}}), "shape: rank 7 is above the limit of 6", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({1, 2.5}, i32), "to: 2.5 is not an integer that i32 can hold",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({{{{{{{1}}}}}}}), "shape: rank 7 is above the limit of 6",
+                       std::invalid_argument);
 }
 
 TEST_CASE("zeros, ones, full, arange") {
@@ -75,7 +80,8 @@ TEST_CASE("zeros, ones, full, arange") {
   CHECK(arange(5).at({4}) == 4);
   CHECK(arange(5, i32).dtype() == i32);
   CHECK(arange(0).shape() == Shape{0});
-  CHECK_THROWS_WITH_AS(full({1}, 0.5, i32), "to: 0.5 is not an integer that i32 can hold", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(full({1}, 0.5, i32), "to: 0.5 is not an integer that i32 can hold",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(arange(-1), "shape: a size of -1 is negative", std::invalid_argument);
 }
 
@@ -95,7 +101,8 @@ TEST_CASE("elements are read with at and item, and written with set") {
   Tensor ids(Shape{1}, i32);
   ids.set({0}, -3);
   CHECK(ids.at({0}) == -3);
-  CHECK_THROWS_WITH_AS(ids.set({0}, 0.5), "to: 0.5 is not an integer that i32 can hold", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ids.set({0}, 0.5), "to: 0.5 is not an integer that i32 can hold",
+                       std::invalid_argument);
   CHECK(ids.at({0}) == -3);
   Tensor both(Shape{1}, DType::dual);
   both.data<dual>()[0] = {1, 2};
@@ -126,10 +133,12 @@ TEST_CASE("to converts each number") {
   CHECK(ids.at({1}) == 2147483647);
   CHECK(ids.to(f32).at({0}) == -2147483648.0);
   CHECK(ids.to(DType::dual).at({1}) == 2147483647);
-  CHECK_THROWS_WITH_AS(tensor({1.5}).to(i32), "to: 1.5 is not an integer that i32 can hold", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({2147483648}, f64).to(i32), "to: 2147483648 is not an integer that i32 can hold",
+  CHECK_THROWS_WITH_AS(tensor({1.5}).to(i32), "to: 1.5 is not an integer that i32 can hold",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(tensor({NAN}).to(i32), "to: nan is not an integer that i32 can hold", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({2147483648}, f64).to(i32),
+                       "to: 2147483648 is not an integer that i32 can hold", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tensor({NAN}).to(i32), "to: nan is not an integer that i32 can hold",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(tensor({-INFINITY}).to(i32), "to: -inf is not an integer that i32 can hold",
                        std::invalid_argument);
 }
@@ -210,7 +219,8 @@ TEST_CASE("storage can outlive its tensor") {
 
 TEST_CASE("what no memory can hold is refused") {
   constexpr Index huge = Index{1} << 40;
-  CHECK_THROWS_WITH_AS((Tensor(Shape{huge, huge})), "tensor: [1099511627776, 1099511627776] of f32 is larger than any memory",
+  CHECK_THROWS_WITH_AS((Tensor(Shape{huge, huge})),
+                       "tensor: [1099511627776, 1099511627776] of f32 is larger than any memory",
                        std::runtime_error);
   CHECK_THROWS_AS((Tensor(Shape{Index{1} << 59}, f64)), std::runtime_error);
 }

@@ -63,6 +63,7 @@ void tile(const TileJob<T>& job) {
 
   // k runs in rounds of as many steps as there are rows. In each a line of memory is fetched per step: in the first
   // rounds the lines of C, one row after the other, and then what the caller will want next.
+  // What this tile reads itself is asked for eight steps ahead: long strides are beyond the CPU's own guesses.
   const Index ahead_a = 8 * a_step, ahead_b = 8 * b_step;
   Index left = job.depth;
   const T* next = job.next;
@@ -301,7 +302,7 @@ void multiply_by_slivers(const GemmArguments& g, const GemmPart<T>& part) {
 
 // The first of part `part` of `parts` nearly equal ones of [0, size), which are cut at multiples of `unit`.
 INLINE Index cut(Index size, Index unit, Index part, Index parts) {
-  return smaller(pieces(size, unit) * part / parts * unit, size);
+  return parts == 1 ? part * size : smaller(pieces(size, unit) * part / parts * unit, size);
 }
 
 // An item is a matrix of the batch, a part of its rows and a part of its columns, the last running fastest.
@@ -334,12 +335,13 @@ void gemm(const void* arguments, Index begin, Index end) {
 template <class T>
 void gemm_pack(const void* arguments, Index begin, Index end) {
   const auto& p = *static_cast<const GemmPackArguments*>(arguments);
-  const Index slivers = pieces(p.columns, p.width);
+  const Index all = pieces(p.columns, p.width), groups = pieces(all, p.slivers);
   for (Index item = begin; item < end; ++item) {
-    const Index k = item / slivers * p.steps, j = item % slivers;
-    T* to = static_cast<T*>(p.to) + k / kGemmDepth * p.block + j * p.sliver + k % kGemmDepth * p.width;
-    const T* from = static_cast<const T*>(p.from) + k * p.row + j * p.width * p.column;
-    copy_matrix(to, p.width, from, p.row, p.column, smaller(p.steps, p.depth - k),
-                smaller(p.width, p.columns - j * p.width));
+    const Index k = item / groups * p.steps, first = item % groups * p.slivers;
+    T* to = static_cast<T*>(p.to) + k / kGemmDepth * p.block + first * p.sliver + k % kGemmDepth * p.width;
+    const T* from = static_cast<const T*>(p.from) + k * p.row + first * p.width * p.column;
+    const Index steps = smaller(p.steps, p.depth - k), last = smaller(first + p.slivers, all);
+    for (Index j = first; j < last; ++j, to += p.sliver, from += p.width * p.column)
+      copy_matrix(to, p.width, from, p.row, p.column, steps, smaller(p.width, p.columns - j * p.width));
   }
 }

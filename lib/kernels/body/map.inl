@@ -57,16 +57,29 @@ void map_block(const MapArguments& m, T* y, const T* const* in, Index size) {
   }
 }
 
+// One vector or less, without gaps: what a small model's scalars and biases are, and not worth a loop.
 template <class F, class T>
-void map(const void* arguments, Index begin, Index end) {
-  const auto& m = *static_cast<const MapArguments*>(arguments);
+INLINE void map_few(const MapArguments& m) {
+  using V = Vec<T>;
+  constexpr int arity = kArity<F, V>;
+  const int n = static_cast<int>(m.inner_size);
+  const V a = V::load(static_cast<const T*>(m.data[1]), n);
+  const V b = arity > 1 ? V::load(static_cast<const T*>(m.data[2]), n) : zero<V>();
+  const V c = arity > 2 ? V::load(static_cast<const T*>(m.data[3]), n) : zero<V>();
+  const V r = apply<F>(a, b, c, m.parameters);
+  T* y = static_cast<T*>(m.data[0]);
+  (m.accumulate ? V::load(y, n) + r : r).store(y, n);
+}
+
+template <class F, class T>
+__attribute__((noinline)) void map_items(const MapArguments& m, Index begin, Index end) {
   constexpr int arity = kArity<F, Vec<T>>;
   const Index blocks = (m.inner_size + kMapBlock - 1) / kMapBlock;
   for (Index item = begin; item < end; ++item) {
-    const Index start = item % blocks * kMapBlock;
+    Index row = blocks == 1 ? item : item / blocks;
+    const Index start = (item - row * blocks) * kMapBlock;
     Index offset[kMapOperands];
     for (int o = 0; o <= arity; ++o) offset[o] = start * m.inner_strides[o];
-    Index row = item / blocks;
     for (int axis = m.outer_rank - 1; axis >= 0; row /= m.outer_sizes[axis--])
       for (int o = 0; o <= arity; ++o) offset[o] += row % m.outer_sizes[axis] * m.outer_strides[o][axis];
     const T* in[3];
@@ -74,6 +87,13 @@ void map(const void* arguments, Index begin, Index end) {
     const Index left = m.inner_size - start;
     map_block<F, T>(m, static_cast<T*>(m.data[0]) + offset[0], in, left < kMapBlock ? left : kMapBlock);
   }
+}
+
+template <class F, class T>
+void map(const void* arguments, Index begin, Index end) {
+  const auto& m = *static_cast<const MapArguments*>(arguments);
+  if (m.dense && m.inner_size <= kLanes) map_few<F, T>(m);
+  else map_items<F, T>(m, begin, end);
 }
 
 // The functions. Each formula stands once and serves every element type and instruction set.

@@ -1,8 +1,9 @@
-// Elementary functions: our own, so that no bit depends on the machine's libm. Each is written for one register of
-// any width (namespace `registers`); at the end they are lifted to the sixteen lanes of a Vec and to Dual.
+// Elementary functions: our own, so that no bit depends on the machine's libm. Each is written for one
+// register of any width (namespace `registers`); at the end they are lifted to the sixteen lanes of a Vec and
+// to Dual.
 //
-// Errors, in units in the last place (bench/ulp.cpp measures them): see lib/math.h.
-// f32 results below the smallest normal number are 0, as its kernels flush; f64 has its subnormal numbers.
+// bench/ulp.cpp measures their errors, lib/math.h states them. An f32 result below the smallest normal number
+// is 0, since f32 kernels flush; f64 keeps its subnormal numbers.
 
 #include "attune/lib/kernels/body/math_terms.inl"
 
@@ -24,7 +25,8 @@ INLINE R polynomial(R x, const typename R::T (&c)[n]) {
   else return fma(polynomial<i + 1>(x, c), x, R::all(c[i]));
 }
 
-// The same, as two shorter chains of even and odd powers: where the highest powers weigh most, fewer roundings add up.
+// The same, as two shorter chains of even and odd powers: where the highest powers weigh most, fewer
+// roundings add up.
 template <int i = 0, class R, int n>
 INLINE R every_other(R square, const typename R::T (&c)[n]) {
   if constexpr (i + 2 >= n) return R::all(c[i]);
@@ -35,39 +37,39 @@ INLINE R even_and_odd(R x, R square, const typename R::T (&c)[n]) {
   return fma(every_other<1>(square, c), x, every_other<0>(square, c));
 }
 
-// --- exp -------------------------------------------------------------------------------------------------------
+// --- exp ---------------------------------------------------------------------------------------------------
 
-// x = n ln2 + r with |r| <= ln2 / 2; n stands in the low bits of `shifted`.
+// x = n ln2 + r with |r| <= ln2 / 2; n stands in the low bits of `shifted`, too.
 template <class R>
 struct Octaves {
-  R r, shifted;
+  R n, r, shifted;
 };
 
+// r still lacks n times the second part of ln2. It is exact: no bit of it lies below those of x and of the
+// first part.
 template <class R>
-INLINE Octaves<R> octaves(R x, R* n) {
+INLINE Octaves<R> octaves(R x) {
   const R magic = R::all(Of<R>::kOneAndHalf);
-  const R shifted = fma(x, constant<R>(1.4426950408889634), magic);
-  *n = shifted - magic;
-  return {fma(*n, R::all(-Of<R>::kLn2[0]), x), shifted};  // exact: no bit of r lies below those of x and ln2[0]
+  const R shifted = fma(x, constant<R>(1.4426950408889634), magic), n = shifted - magic;
+  return {n, fma(n, R::all(-Of<R>::kLn2[0]), x), shifted};
 }
 template <class R>
 INLINE Octaves<R> reduce(R x) {
-  R n;
-  Octaves<R> o = octaves(x, &n);
-  o.r = fma(n, R::all(-Of<R>::kLn2[1]), o.r);
+  Octaves<R> o = octaves(x);
+  o.r = fma(o.n, R::all(-Of<R>::kLn2[1]), o.r);
   return o;
 }
 // Of x + low, where |low| is less than a digit of x.
 template <class R>
 INLINE Octaves<R> reduce(R x, R low) {
-  R n;
-  Octaves<R> o = octaves(x, &n);
-  o.r = o.r + fma(n, R::all(-Of<R>::kLn2[1]), low);
+  Octaves<R> o = octaves(x);
+  o.r = o.r + fma(o.n, R::all(-Of<R>::kLn2[1]), low);
   return o;
 }
 
-// exp(r) 2^n, for x = n ln2 + r that does not overflow. The exponent is added as an integer: cheaper than a product,
-// and 2^128 comes up on the way to the largest floats. f64 goes through 2^128 times a subnormal result.
+// exp(r) 2^n, for x = n ln2 + r that does not overflow. The exponent is added as an integer: cheaper than a
+// product, and 2^128 comes up on the way to the largest floats. f64 goes through 2^128 times a subnormal
+// result.
 template <class R>
 INLINE R exp_of(R x, Octaves<R> o) {
   const R one = constant<R>(1), none = zero<R>();
@@ -87,18 +89,18 @@ INLINE R exp(R x) {
   return select(x <= R::all(Of<R>::kExpHigh), y, x + R::all(Of<R>::kInfinity));  // +inf, or NaN
 }
 
-// exp(a b) for a b <= 0, with the rounding of the product made good: without that, exp(-x^2) loses a digit at x = 4.
-// A NaN is the caller's matter.
+// exp(a b) for a b <= 0, with the rounding of the product made good: without that, exp(-x^2) loses a digit at
+// x = 4. A NaN is the caller's matter.
 template <class R>
 INLINE R exp_of_product(R a, R b) {
   const R x = a * b;
   return exp_of(x, reduce(x, fma(a, b, negative(x))));
 }
 
-// --- log -------------------------------------------------------------------------------------------------------
+// --- log ---------------------------------------------------------------------------------------------------
 
-// x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = 2 atanh(f / (2 + f)). The exponent k comes out of
-// x's bits with `bias` added.
+// x = 2^k (1 + f) with sqrt(1/2) <= 1 + f < sqrt(2); log(1 + f) = 2 atanh(f / (2 + f)). The exponent k comes
+// out of x's bits with `bias` added.
 template <class R>
 INLINE R log_of(R x, R bias) {
   const R shifted = add_bits(x, R::all(Of<R>::kOneOverRootHalf)), exponent = R::all(Of<R>::kExponent);
@@ -125,7 +127,7 @@ INLINE R log(R x) {
   return select(x < infinity, y, x);  // +inf and NaN are their own logarithms
 }
 
-// --- tanh ------------------------------------------------------------------------------------------------------
+// --- tanh --------------------------------------------------------------------------------------------------
 
 template <class R>
 INLINE R tanh(R x) {
@@ -135,7 +137,7 @@ INLINE R tanh(R x) {
   return select(y < constant<R>(0.55), inner, outer) | sign(x);
 }
 
-// --- erf and gelu ----------------------------------------------------------------------------------------------
+// --- erf and gelu ------------------------------------------------------------------------------------------
 
 // exp(u^2) erfc(u) / 2 for u >= 0: smooth and slowly varying, so that the tails keep their relative accuracy.
 template <class R>
@@ -192,7 +194,7 @@ INLINE R gaussian(R x) {
   return select(x == x, exp_of_product(y, negative(y)), x);
 }
 
-// --- sin and cos -----------------------------------------------------------------------------------------------
+// --- sin and cos -------------------------------------------------------------------------------------------
 
 // An angle from |x|, to twice the digits: |x| = n pi / 2 + high + low; n stands in the low bits of `shifted`.
 template <class R>
@@ -205,8 +207,8 @@ struct HugeAngle {
   int quadrant;
 };
 
-// One x of at least 2^16, exactly: only 192 binary digits of 2 / pi, from where their product with x is below 4, matter
-// (Payne and Hanek 1983).
+// One x of at least 2^16, exactly: only 192 binary digits of 2 / pi, from where their product with x is below
+// 4, matter (Payne and Hanek 1983).
 __attribute__((noinline)) HugeAngle reduce_huge(double x) {
   using Word = unsigned long long;
   __extension__ typedef unsigned __int128 Wide;
@@ -260,7 +262,8 @@ __attribute__((noinline)) void replace_huge(const R& x, Angle<R>* angle) {
   *angle = {R::load(high), R::load(low), R::load(shifted)};
 }
 
-// Three parts of pi / 2 (Cody and Waite 1980): the first difference is exact, and what the second loses is kept.
+// Three parts of pi / 2 (Cody and Waite 1980): the first difference is exact, and what the second loses is
+// kept.
 template <class R>
 INLINE Angle<R> angle(R x) {
   const R magic = R::all(Of<R>::kOneAndHalf);
@@ -304,8 +307,9 @@ INLINE R cos(R x) {
 
 }  // namespace registers
 
-// A Vec goes register by register; lanes do not meet, so the bits are the same. f32 is inlined. f64, and all of the
-// scalar row, where speed matters less, loops in a function of its own: inlined they would take minutes to compile.
+// A Vec goes register by register; lanes do not meet, so the bits are the same. f32 is inlined. f64, and all
+// of the scalar row, where speed matters less, loops in a function of its own: inlined they would take
+// minutes to compile.
 template <class F, class R>
 INLINE R inlined(R x) {
   return F::of(x);

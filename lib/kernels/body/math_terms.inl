@@ -1,5 +1,5 @@
-// The numbers behind math.inl, per type. Each list holds a polynomial's coefficients, lowest first: the minimax fit
-// of the function named beside it (Remez), rounded coefficient after coefficient.
+// The numbers behind math.inl, per type. Each list holds a polynomial's coefficients, lowest first: the
+// minimax fit of the function named beside it (Remez), rounded coefficient after coefficient.
 
 template <class T>
 constexpr T from_bits(unsigned long long bits) {

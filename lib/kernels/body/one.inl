@@ -1,5 +1,5 @@
-// One number as a register: what the scalar row computes with, and lib/math.cpp. Whoever includes it has <bit>, <cmath> and
-// <cstdint>.
+// One number as a register: what the scalar row computes with, and lib/math.cpp. Whoever includes it has
+// <bit>, <cmath> and <cstdint>.
 
 struct Bit {
   bool on;

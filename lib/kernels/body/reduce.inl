@@ -61,10 +61,13 @@ INLINE Vec<T> keep_lanes(const Vec<T>& v, int n) {
   }
 }
 
+// How many lanes the vector at i has in a row of `size`.
+INLINE int lanes_at(Index i, Index size) { return static_cast<int>(minimum<Index>(size - i, kLanes)); }
+
 // Calls f(i, n) for the vectors of a row of `size`.
 template <class F>
 INLINE void each_vector(Index size, F&& f) {
-  for (Index i = 0; i < size; i += kLanes) f(i, static_cast<int>(minimum<Index>(size - i, kLanes)));
+  for (Index i = 0; i < size; i += kLanes) f(i, lanes_at(i, size));
 }
 
 template <class T>
@@ -76,10 +79,15 @@ INLINE void clear(T* p, Index size) {
 template <class T> struct WideOf { using type = double; };
 template <> struct WideOf<dual> { using type = dual; };
 template <class T> using Wide = typename WideOf<T>::type;
+INLINE void increase(float& total, float x) { total += x; }
 INLINE void increase(double& total, double x) { total += x; }
 INLINE void increase(dual& total, dual x) { total = {total.value + x.value, total.tangent + x.tangent}; }
 INLINE double over(double total, double count) { return total / count; }
 INLINE dual over(dual total, double count) { return {total.value / count, total.tangent / count}; }
+INLINE float reciprocal(float x) { return 1 / x; }
+INLINE double reciprocal(double x) { return 1 / x; }
+INLINE dual reciprocal(dual x) { return {1 / x.value, -x.tangent / x.value / x.value}; }
+INLINE float value_of(float x) { return x; }
 INLINE double value_of(double x) { return x; }
 INLINE double value_of(dual x) { return x.value; }
 template <class T> INLINE T rounded(Wide<T> x) { return static_cast<T>(x); }
@@ -100,7 +108,7 @@ INLINE void add_row(Index size, Wide<T> (&totals)[sums], F&& f) {
     V lanes[sums], terms[sums];
     for (V& lane : lanes) lane = zero<V>();
     for (Index i = start; i < end; i += kLanes) {
-      f(i, static_cast<int>(minimum<Index>(end - i, kLanes)), terms);
+      f(i, lanes_at(i, end), terms);
       for (int s = 0; s < sums; ++s) lanes[s] = lanes[s] + terms[s];
     }
     for (int s = 0; s < sums; ++s) increase(totals[s], sum(lanes[s]));
@@ -168,17 +176,30 @@ void sum_last(const void* arguments, Index begin, Index end) {
   }
 }
 
-// The last axis is kept: the sums of `vectors` vectors of columns over one chunk of rows. n lanes of the last count.
+// The last axis is kept: sums of columns over one chunk of rows. Whole vectors of columns go side by side; fewer than
+// sixteen, or columns that do not stand side by side, one after the other.
 template <class T, int vectors>
 INLINE void sum_columns(const SumArguments& s, const T* x, Index chunk, int n, Vec<T> (&lanes)[vectors]) {
   const Index start = chunk * kRowChunk, count = minimum(kRowChunk, s.summed_count - start);
-  for (auto& lane : lanes) lane = zero<Vec<T>>();
-  each_run(s.summed, s.x_strides, start, count, [&](Index offset, Index stride, Index length) {
-    const T* row = x + offset;
-    for (Index i = 0; i < length; ++i, row += stride)
-      for (int v = 0; v < vectors; ++v)
-        lanes[v] = lanes[v] + (vectors > 1 ? Vec<T>::load(row + v * kLanes) : load_strided<T>(row, s.x_inner_stride, n));
-  });
+  if (n == kLanes && s.x_inner_stride == 1) {
+    for (auto& lane : lanes) lane = zero<Vec<T>>();
+    each_run(s.summed, s.x_strides, start, count, [&](Index offset, Index stride, Index length) {
+      const T* row = x + offset;
+      for (Index i = 0; i < length; ++i, row += stride)
+        for (int v = 0; v < vectors; ++v) lanes[v] = lanes[v] + Vec<T>::load(row + v * kLanes);
+    });
+  } else {
+    T sums[kLanes] = {};
+    each_run(s.summed, s.x_strides, start, count, [&](Index offset, Index stride, Index length) {
+      for (int j = 0; j < n; ++j) {
+        const T* column = x + j * s.x_inner_stride + offset;
+        T total = sums[j];
+        for (Index i = 0; i < length; ++i) increase(total, column[i * stride]);
+        sums[j] = total;
+      }
+    });
+    lanes[0] = Vec<T>::load(sums);
+  }
 }
 
 template <class T, int vectors>

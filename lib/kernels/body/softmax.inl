@@ -1,5 +1,15 @@
 // Softmax of rows, whole or causal.
 
+template <int count, class T>
+INLINE auto largest(const T* numbers) {
+  if constexpr (count == 1) {
+    return value_of(numbers[0]);
+  } else {
+    const auto a = largest<count / 2>(numbers), b = largest<count / 2>(numbers + count / 2);
+    return a < b ? b : a;
+  }
+}
+
 // The largest value of a row, -inf where there is none. NaN is passed over: the sum of the exponentials brings it in.
 template <class T>
 INLINE double row_maximum(const T* x, Index size) {
@@ -11,9 +21,7 @@ INLINE double row_maximum(const T* x, Index size) {
   });
   T lanes[kLanes];
   most.store(lanes);
-  for (int half = kLanes / 2; half > 0; half /= 2)
-    for (int i = 0; i < half; ++i) lanes[i] = value_of(lanes[i]) < value_of(lanes[i + half]) ? lanes[i + half] : lanes[i];
-  return value_of(lanes[0]);
+  return static_cast<double>(largest<kLanes>(lanes));
 }
 
 // What to subtract from a row before exp: its maximum, or 0 where every entry is -inf and so masked.
@@ -23,12 +31,20 @@ INLINE Vec<T> row_shift(const T* x, Index size) {
   return constant<Vec<T>>(most == -__builtin_inf() ? 0 : most);
 }
 
+// Zeros in the vectors that hold nothing of the first `seen` elements.
+template <class T>
+INLINE void clear_after(T* row, Index seen, Index width) {
+  const Index start = (seen + kLanes - 1) / kLanes * kLanes;
+  if (start < width) clear(row + start, width - start);
+}
+
 INLINE Index columns_seen(const SoftmaxArguments& s, const RowCursor& at) {
   if (s.all) return s.width;
   const Index seen = at.index[s.rows.rank - 1] + 1 + s.shift;
   return seen < 0 ? 0 : minimum(seen, s.width);
 }
 
+// A row's vectors are written whole, with zeros where its last seen one reaches beyond what is seen.
 template <class T>
 void softmax(const void* arguments, Index begin, Index end) {
   using V = Vec<T>;
@@ -39,14 +55,17 @@ void softmax(const void* arguments, Index begin, Index end) {
     const Index seen = columns_seen(s, at);
     const V shift = row_shift(x, seen);
     const Wide<T> total = row_sum<T>(seen, [&](Index i, int n) {
-      const V e = exp(load_lanes(x + i, n) - shift);
-      store_lanes<T>(y + i, n, e);
-      return keep_lanes<T>(e, n);
+      const V e = keep_lanes<T>(exp(load_lanes(x + i, n) - shift), n);
+      store_lanes<T>(y + i, lanes_at(i, s.width), e);
+      return e;
     });
-    clear(y + seen, s.width - seen);
+    clear_after(y, seen, s.width);
     if (value_of(total) == 0) continue;  // nothing but -inf: every y is 0 already
-    const V inverse = constant<V>(1) / V::all(rounded<T>(total));
-    each_vector(seen, [&](Index i, int n) { store_lanes<T>(y + i, n, load_lanes<T>(y + i, n) * inverse); });
+    const V inverse = V::all(reciprocal(rounded<T>(total)));
+    each_vector(seen, [&](Index i, int n) {
+      const int stored = lanes_at(i, s.width);
+      store_lanes<T>(y + i, stored, keep_lanes<T>(load_lanes<T>(y + i, stored) * inverse, n));
+    });
   }
 }
 
@@ -61,8 +80,9 @@ void softmax_backward(const void* arguments, Index begin, Index end) {
     const V total = V::all(rounded<T>(row_sum<T>(seen, [&](Index i, int n) { return load_lanes(dy + i, n) * load_lanes(y + i, n); })));
     each_vector(seen, [&](Index i, int n) {
       const V r = load_lanes(y + i, n) * (load_lanes(dy + i, n) - total);
-      store_lanes<T>(dx + i, n, s.accumulate ? load_lanes<T>(dx + i, n) + r : r);
+      if (s.accumulate) store_lanes<T>(dx + i, n, load_lanes<T>(dx + i, n) + r);
+      else store_lanes<T>(dx + i, lanes_at(i, s.width), keep_lanes<T>(r, n));
     });
-    if (!s.accumulate) clear(dx + seen, s.width - seen);
+    if (!s.accumulate) clear_after(dx, seen, s.width);
   }
 }

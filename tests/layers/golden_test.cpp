@@ -1,0 +1,398 @@
+// What another implementation computed: values and gradients of ops, layers, a whole GPT and its training, in f64 to
+// the last digits, and in f32.
+#include "../support/golden.h"
+#include "attune/autograd/ops.h"
+#include "attune/layers/optim.h"
+#include "attune/layers/transformer.h"
+
+using namespace attune;
+using attune::golden::File;
+
+namespace {
+
+// f64, and f32 where plain f32 code can be expected to follow.
+std::vector<DType> dtypes(const File& file) {
+  return file.is_nasty() ? std::vector<DType>{f64} : std::vector<DType>{f64, f32};
+}
+
+// -- Models have a product for queries, keys and values at once, where the files have three.
+
+// "blocks.0.attention.qkv.weight" from q, k and v side by side, and "out" under its name "o".
+Tensor stored_parameter(const File& file, const std::string& prefix, std::string path) {
+  if (const auto at = path.find("out."); at != std::string::npos) path.replace(at, 3, "o");
+  const auto at = path.find("qkv.");
+  if (at == std::string::npos) return file[prefix + path].clone();
+  std::vector<const Tensor*> parts;
+  for (const char* name : {"q", "k", "v"})
+    parts.push_back(&file[prefix + std::string(path).replace(at, 3, name)]);
+  Shape shape = parts[0]->shape();
+  const Index width = shape.last();
+  shape[shape.rank() - 1] = 3 * width;
+  Tensor all(shape, f64);
+  for (Index i = 0; i < 3; ++i)
+    kernels::copy(all.view().slice(-1, i * width, (i + 1) * width), *parts[static_cast<std::size_t>(i)]);
+  return all;
+}
+
+template <class Model>
+void load(Model& model, const File& file) {
+  for_each_parameter(model, [&](const std::string& path, Parameter& p) {
+    kernels::copy(p.mutable_value(), stored_parameter(file, "param.", path).to(p.dtype()));
+  });
+}
+
+template <class Model>
+void compare_gradients(const Model& model, const File& file) {
+  for_each_parameter(model, [&](const std::string& path, const Parameter& p) {
+    file.compare("grad." + path, p.grad(), stored_parameter(file, "grad.", path));
+  });
+}
+
+template <class Model>
+void compare_layer(const Model& model, const File& file, DType dtype) {
+  Tape tape;
+  Tensor weights;
+  const Observer watch([&](const TapPoint& at) {
+    if (at.name == "weights") weights = Tensor::copy_of(at.value.value());
+  });
+  const Var x = variable(file.as("in.x", dtype));
+  const Var y = model(x);
+  tape.backward(y, file.as("up.y", dtype));
+  file.compare("out.y", y.value());
+  if (file.has("out.weights")) file.compare("out.weights", weights);
+  file.compare("grad.x", x.grad());
+  compare_gradients(model, file);
+}
+
+// -- attention()
+
+AttentionOptions attention_options(const File& file) {
+  AttentionOptions options;
+  options.scale = Scale(file.number("scale"));
+  if (file.text("causal") == "true")
+    options.mask = Mask::causal(file.text("align") == "top_left" ? Align::top_left : Align::bottom_right);
+  return options;
+}
+
+void compare_attention(const File& file, DType dtype) {
+  Tape tape;
+  Tensor weights;
+  const Observer watch([&](const TapPoint& at) {
+    if (at.name == "weights") weights = Tensor::copy_of(at.value.value());
+  });
+  const Var q = variable(file.as("in.q", dtype));
+  const Var k = variable(file.as("in.k", dtype));
+  const Var v = variable(file.as("in.v", dtype));
+  const Var y = attention(q, k, v, attention_options(file));
+  tape.backward(y, file.as("up.y", dtype));
+  file.compare("out.y", y.value());
+  file.compare("out.weights", weights);
+  file.compare("grad.q", q.grad());
+  file.compare("grad.k", k.grad());
+  file.compare("grad.v", v.grad());
+}
+
+// -- Second derivatives: L = sum(up y²) / 2, its gradient, and its Hessian times the direction `dir`.
+
+Var second_order_loss(Var y, Var up) {
+  const Var squares = y * y;
+  return sum(squares * up) * 0.5;
+}
+
+// The leaf of an input whose tangent is the direction.
+Var directed(const File& file, const std::string& kind, const std::string& name) {
+  return variable(check_kernels::dual_of(file[kind + "." + name], file["dir." + name]));
+}
+
+void compare_second_order(const File& file, Tape& tape, Var y, const std::string& output,
+                          const std::vector<std::pair<std::string, Var>>& inputs) {
+  const Var up = file["up." + output].to(DType::dual);
+  const Var loss = second_order_loss(y, up);
+  tape.backward(loss);
+  file.compare("out." + output, Tensor::copy_of(y.value()).to(f64));
+  file.compare("jvp." + output, check_kernels::tangents_of(Tensor::copy_of(y.value())));
+  file.compare("out.second_order_loss", Tensor::copy_of(loss.value()).to(f64));
+  for (const auto& [name, x] : inputs) {
+    const Tensor gradient = Tensor::copy_of(x.grad());
+    file.compare("grad." + name, gradient.to(f64));
+    file.compare("hvp." + name, check_kernels::tangents_of(gradient));
+  }
+}
+
+// -- A GPT and its training.
+
+Gpt gpt() { return Gpt({.vocab = 17, .context = 12, .layers = 2, .heads = 2, .width = 16}, Rng(0)); }
+
+AdamWOptions adamw_options(const File& file) {
+  return {.lr = file.number("lr"),
+          .beta1 = file.number("beta1"),
+          .beta2 = file.number("beta2"),
+          .epsilon = file.number("adam_eps"),
+          .decay = file.number("weight_decay"),
+          .clip = file.number("clip")};
+}
+
+Tensor tokens_of(const File& file, const char* name, Index step) {
+  return Tensor::copy_of(file[name].view().select(0, step));
+}
+
+void compare_first_step(const Gpt& model, const File& file) {
+  Tape tape;
+  const Var logits = model(tokens_of(file, "in.tokens", 0));
+  const Var loss = cross_entropy(logits, tokens_of(file, "in.targets", 0));
+  tape.backward(loss);
+  file.compare("out.logits", logits.value());
+  file.compare("out.loss", loss.value());
+  compare_gradients(model, file);
+}
+
+// The loss of each step, before its update.
+Tensor train(Gpt& model, const File& file) {
+  AdamW optimizer(model, adamw_options(file));
+  const auto steps = static_cast<Index>(file.number("steps"));
+  Tensor losses({steps}, model.norm.weight.dtype());
+  for (Index step = 0; step < steps; ++step) {
+    Tape tape;
+    const Var logits = model(tokens_of(file, "in.tokens", step));
+    const Var loss = cross_entropy(logits, tokens_of(file, "in.targets", step));
+    tape.backward(loss);
+    optimizer.step();
+    losses.set({step}, loss.item());
+  }
+  return losses;
+}
+
+void choose_decayed(Gpt& model, const File& file) {
+  if (file.text("decayed").find("token.weight") != std::string::npos) return;
+  model.token.weight.set_decay(false);
+  model.position.weight.set_decay(false);
+}
+
+// -- Optimizers, on two parameters.
+
+struct Pair {
+  Parameter a, b;
+  void each(auto&& visit) { visit("a", a), visit("b", b); }
+};
+
+void compare_optimizer(const File& file) {
+  Pair model{Parameter(file["param.a"]), Parameter(file["param.b"])};
+  AdamW optimizer(model, adamw_options(file));
+  const auto steps = static_cast<Index>(file.number("steps"));
+  const WarmupCosine schedule{.lr = file.number("lr"),
+                              .min_lr = file.number("min_lr"),
+                              .warmup = static_cast<Index>(file.number("warmup")),
+                              .total = static_cast<Index>(file.number("total"))};
+  Tensor a(file["out.a"].shape(), f64), b(file["out.b"].shape(), f64), norm({steps}, f64), lr({steps}, f64);
+  for (Index step = 0; step < steps; ++step) {
+    kernels::copy(model.a.mutable_grad(), file["in.gradient.a"].view().select(0, step));
+    kernels::copy(model.b.mutable_grad(), file["in.gradient.b"].view().select(0, step));
+    if (!file.text("schedule").empty()) optimizer.set_lr(schedule(step));
+    optimizer.step();
+    kernels::copy(a.view().select(0, step), model.a.value());
+    kernels::copy(b.view().select(0, step), model.b.value());
+    norm.set({step}, optimizer.grad_norm());
+    lr.set({step}, optimizer.lr());
+  }
+  file.compare("out.a", a);
+  file.compare("out.b", b);
+  file.compare("out.norm", norm);
+  file.compare("out.lr", lr);
+}
+
+}  // namespace
+
+TEST_CASE("golden: attention, whole, causal, scaled, and with wider values") {
+  if (!golden::available()) return;
+  for (const char* name : {"sdpa_plain", "sdpa_causal", "sdpa_causal_bottom_right", "sdpa_causal_top_left",
+                           "sdpa_scale", "sdpa_dv"}) {
+    const File file(name);
+    for (const DType dtype : dtypes(file)) compare_attention(file, dtype);
+  }
+}
+
+TEST_CASE("golden: softmax") {
+  if (!golden::available()) return;
+  const File file("softmax");
+  for (const DType dtype : dtypes(file)) {
+    Tape tape;
+    const Var x = variable(file.as("in.x", dtype));
+    const Var y = softmax(x);
+    tape.backward(y, file.as("up.y", dtype));
+    file.compare("out.y", y.value());
+    file.compare("grad.x", x.grad());
+  }
+}
+
+TEST_CASE("golden: gelu") {
+  if (!golden::available()) return;
+  const File file("gelu");
+  for (const DType dtype : dtypes(file)) {
+    Tape tape;
+    const Var x = variable(file.as("in.x", dtype));
+    const Var y = gelu(x);
+    tape.backward(y, file.as("up.y", dtype));
+    file.compare("out.y", y.value());
+    file.compare("grad.x", x.grad());
+  }
+}
+
+TEST_CASE("golden: layer norm") {
+  if (!golden::available()) return;
+  const File file("layer_norm");
+  for (const DType dtype : dtypes(file)) {
+    Tape tape;
+    const Var x = variable(file.as("in.x", dtype));
+    const Var weight = variable(file.as("param.weight", dtype));
+    const Var bias = variable(file.as("param.bias", dtype));
+    const Var y = layer_norm(x, weight, bias, file.number("eps"));
+    tape.backward(y, file.as("up.y", dtype));
+    file.compare("out.y", y.value());
+    file.compare("grad.x", x.grad());
+    file.compare("grad.weight", weight.grad());
+    file.compare("grad.bias", bias.grad());
+  }
+}
+
+TEST_CASE("golden: cross-entropy") {
+  if (!golden::available()) return;
+  const File file("cross_entropy_mean");
+  for (const DType dtype : dtypes(file)) {
+    Tape tape;
+    const Var logits = variable(file.as("in.logits", dtype));
+    const Var loss = cross_entropy(logits, file["in.targets"]);
+    tape.backward(loss, file.as("up.loss", dtype));
+    file.compare("out.loss", loss.value());
+    file.compare("grad.logits", logits.grad());
+  }
+}
+
+TEST_CASE("golden: four tokens, a causal table") {
+  if (!golden::available()) return;
+  const File file("causal_table");
+  for (const DType dtype : dtypes(file)) {
+    const NoGrad scope;
+    Tensor weights;
+    const Observer watch([&](const TapPoint& at) {
+      if (at.name == "weights") weights = Tensor::copy_of(at.value.value());
+    });
+    const Var x = file.as("in.x", dtype);
+    const Var q = matmul(x, file.as("param.w_q", dtype));
+    const Var k = matmul(x, file.as("param.w_k", dtype));
+    const Var v = matmul(x, file.as("param.w_v", dtype));
+    const Var y = attention(q, k, v, {.mask = Mask::causal()});
+    file.compare("out.weights", weights);
+    file.compare("out.y", y.value());
+  }
+}
+
+TEST_CASE("golden: causal self-attention with two heads") {
+  if (!golden::available()) return;
+  const File file("mha_self_causal");
+  for (const DType dtype : dtypes(file)) {
+    Rng rng(0);
+    MultiHeadAttention model({.width = 8, .heads = 2, .mask = Mask::causal()}, rng);
+    const Cast cast(model, dtype);
+    load(model, file);
+    compare_layer(model, file, dtype);
+  }
+}
+
+TEST_CASE("golden: a pre-norm transformer block") {
+  if (!golden::available()) return;
+  const File file("block_pre_norm");
+  for (const DType dtype : dtypes(file)) {
+    Rng rng(0);
+    TransformerBlock model({.attention = {.width = 8, .heads = 2, .mask = Mask::causal()},
+                            .mlp = {.width = 8, .hidden = 16}},
+                           rng);
+    const Cast cast(model, dtype);
+    load(model, file);
+    compare_layer(model, file, dtype);
+  }
+}
+
+TEST_CASE("golden: second derivatives") {
+  if (!golden::available()) return;
+  {
+    const File file("second_sdpa");
+    Tape tape;
+    const Var q = directed(file, "in", "q");
+    const Var k = directed(file, "in", "k");
+    const Var v = directed(file, "in", "v");
+    const Var y = attention(q, k, v, attention_options(file));
+    compare_second_order(file, tape, y, "y", {{"q", q}, {"k", k}, {"v", v}});
+  }
+  {
+    const File file("second_layer_norm");
+    Tape tape;
+    const Var x = directed(file, "in", "x");
+    const Var weight = directed(file, "param", "weight");
+    const Var bias = directed(file, "param", "bias");
+    const Var y = layer_norm(x, weight, bias, file.number("eps"));
+    compare_second_order(file, tape, y, "y", {{"x", x}, {"weight", weight}, {"bias", bias}});
+  }
+  {
+    const File file("second_cross_entropy");
+    Tape tape;
+    const Var logits = directed(file, "in", "logits");
+    const Var loss = cross_entropy(logits, file["in.targets"]);
+    compare_second_order(file, tape, loss, "loss", {{"logits", logits}});
+  }
+}
+
+TEST_CASE("golden: a GPT, its gradients and ten steps of its training") {
+  if (!golden::available()) return;
+  for (const char* name : {"gpt", "gpt_embeddings_not_decayed"}) {
+    const File file(name);
+    for (const DType dtype : dtypes(file)) {
+      Gpt model = gpt();
+      const Cast cast(model, dtype);
+      load(model, file);
+      compare_first_step(model, file);
+    }
+    Gpt model = gpt();
+    const Cast cast(model, f64);
+    load(model, file);
+    choose_decayed(model, file);
+    file.compare("out.losses", train(model, file));
+    for_each_parameter(model, [&](const std::string& path, const Parameter& p) {
+      file.compare("out.final." + path, p.value(), stored_parameter(file, "out.final.", path));
+    });
+  }
+}
+
+TEST_CASE("golden: a GPT trained in f32 has the losses of one trained elsewhere") {
+  if (!golden::available()) return;
+  for (const char* name : {"gpt", "gpt_embeddings_not_decayed"}) {
+    const File file(name);
+    Gpt model = gpt();
+    load(model, file);
+    choose_decayed(model, file);
+    const Tensor losses = train(model, file);
+    double worst = 0;
+    for (Index step = 0; step < losses.count(); ++step)
+      worst = std::max(worst, std::abs(losses.at({step}) - file["out.losses_f32"].at({step})));
+    golden::print_line(name, f32, "out.losses_f32", worst / 1e-5);
+    CHECK(worst <= 1e-5);
+  }
+}
+
+TEST_CASE("golden: AdamW, with clipping and with a schedule") {
+  if (!golden::available()) return;
+  for (const char* name : {"optim_adamw", "optim_adamw_clip_plain", "optim_adamw_warmup_cosine", "optim_adam",
+                           "optim_adam_clip_plain"})
+    compare_optimizer(File(name));
+}
+
+TEST_CASE("golden: warm-up and cosine") {
+  if (!golden::available()) return;
+  const File file("schedule_warmup_cosine");
+  const WarmupCosine schedule{.lr = file.number("lr"),
+                              .min_lr = file.number("min_lr"),
+                              .warmup = static_cast<Index>(file.number("warmup")),
+                              .total = static_cast<Index>(file.number("total"))};
+  Tensor lr(file["out.lr"].shape(), f64);
+  for (Index step = 0; step < lr.count(); ++step) lr.set({step}, schedule(step));
+  file.compare("out.lr", lr);
+}

@@ -1,0 +1,165 @@
+// The check of ops, checked: each kind of mistake that an op can make is found in its own column.
+#include "op_check.h"
+
+#include <algorithm>
+
+#include "attune/lib/kernels/rows.h"
+#include "attune/lib/threads.h"
+
+using namespace attune;
+using namespace attune::check_ops;
+
+namespace {
+
+// y = 3x, and its gradient times `wrong`.
+Var triple(Var x, double wrong = 1) {
+  Var y = output(x.shape(), {x}, Saves::nothing);
+  kernels::scale(into(y), x.value(), 3);
+  return record("triple", y, [=] {
+    if (Out d = add_to(x)) kernels::scale(d, y.grad(), 3 * wrong);
+  });
+}
+
+OpCase correct() {
+  return {.name = "triple",
+          .f = [](Var x) { return triple(x); },
+          .reference = elementwise([](double x) { return 3 * x; }),
+          .inputs = {{real({2, 3})}, {real({17})}},
+          .saves = Saves::nothing};
+}
+
+// The columns in which an op failed, each once.
+std::vector<std::string> failed(const OpCase& op) {
+  std::vector<std::string> columns;
+  for (const std::string& failure : examine(op).failures) {
+    const std::size_t start = failure.find(": ") + 2;
+    const std::string column = failure.substr(start, failure.find_first_of(" :", start) - start);
+    if (std::find(columns.begin(), columns.end(), column) == columns.end()) columns.push_back(column);
+  }
+  return columns;
+}
+
+bool fails(const OpCase& op, const std::string& column) {
+  const std::vector<std::string> columns = failed(op);
+  return std::find(columns.begin(), columns.end(), column) != columns.end();
+}
+
+using Columns = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("check_op: a right op passes, and every column has its figure") {
+  const OpReport report = examine(correct());
+  CHECK(report.failures == Columns{});
+  for (Column column : {Column::values, Column::single, Column::gradcheck, Column::dual, Column::second, Column::adds})
+    CHECK(report.worst.count(column) == 1);
+  for (Column column : {Column::strided, Column::rows, Column::errors}) CHECK(report.equal.at(column) > 0);
+}
+
+TEST_CASE("check_op: a wrong value, and a wrong shape") {
+  OpCase op = correct();
+  op.reference = elementwise([](double x) { return 3 * x + 1e-12; });
+  CHECK(failed(op) == Columns{"values"});
+  op.reference = [](const Plain& x) { return Plain({x.shape.count() + 1}); };
+  CHECK(failed(op) == Columns{"values"});
+}
+
+TEST_CASE("check_op: a gradient that is off by a millionth") {
+  OpCase op = correct();
+  op.f = [](Var x) { return triple(x, 1 + 1e-6); };
+  CHECK(failed(op) == Columns{"gradcheck", "dual"});
+}
+
+TEST_CASE("check_op: a gradient that is assigned instead of added") {
+  OpCase op = correct();
+  op.f = [](Var x) {
+    Var y = output(x.shape(), {x}, Saves::nothing);
+    kernels::scale(into(y), x.value(), 3);
+    return record("triple", y, [=] {
+      if (Out d = add_to(x)) kernels::scale(d.view, y.grad(), 3);
+    });
+  };
+  CHECK(fails(op, "adds"));
+}
+
+TEST_CASE("check_op: a second derivative that is lost") {
+  OpCase op = correct();
+  op.name = "square";
+  op.reference = elementwise([](double x) { return x * x; });
+  op.saves = Saves::values;
+  op.f = [](Var x) {
+    Var y = output(x.shape(), {x});
+    kernels::multiply(into(y), x.value(), x.value());
+    return record("square", y, [=] {
+      const View twice = scratch(x.shape(), x.dtype());
+      kernels::scale(twice, x.value(), 2);
+      if (x.dtype() == DType::dual)
+        for (Index i = 0; i < twice.count(); ++i) twice.as<dual>()[i].tangent = 0;
+      if (Out d = add_to(x)) kernels::multiply(d, y.grad(), twice);
+    });
+  };
+  CHECK(fails(op, "second"));
+}
+
+TEST_CASE("check_op: a kernel that takes every layout for row-major") {
+  OpCase op = correct();
+  op.f = [](Var x) {
+    Var y = output(x.shape(), {x}, Saves::nothing);
+    kernels::scale(into(y), ConstView(x.value().data(), x.shape(), x.dtype()), 3);
+    return record("triple", y, [=] {
+      if (Out d = add_to(x)) kernels::scale(d, y.grad(), 3);
+    });
+  };
+  CHECK(failed(op) == Columns{"strided", "errors"});
+}
+
+TEST_CASE("check_op: results that depend on the instruction set or on threads") {
+  if (supported_rows().size() > 1) {
+    OpCase op = correct();
+    op.f = [](Var x) { return triple(x, row() == "scalar" ? 1 : 1 + 0x1p-22); };
+    CHECK(fails(op, "rows"));
+  }
+  OpCase op = correct();
+  op.f = [](Var x) { return triple(x, threads() == 3 ? 1 + 0x1p-22 : 1); };
+  CHECK(fails(op, "rows"));
+}
+
+TEST_CASE("check_op: values that the rule reads and that were not declared as saved") {
+  OpCase op = correct();
+  op.f = [](Var x) {
+    Var y = output(x.shape(), {x}, Saves::nothing);
+    kernels::exp(into(y), x.value());
+    return record("exp", y, [=] {
+      const View again = scratch(x.shape(), x.dtype());
+      kernels::exp(again, x.value());
+      if (Out d = add_to(x)) kernels::multiply(d, y.grad(), again);
+    });
+  };
+  CHECK(fails(op, "saves"));
+  op = correct();
+  op.saves = Saves::values;
+  CHECK(failed(op) == Columns{"saves"});
+}
+
+TEST_CASE("check_op: another message than the op has") {
+  OpCase op = correct();
+  op.errors = {{[] { check(false, "triple: no"); }, "triple: never"}, {[] {}, "triple: no"}};
+  CHECK(failed(op) == Columns{"errors"});
+  CHECK(examine(op).failures.size() == 2);
+}
+
+TEST_CASE("check_op: an op that throws is a failure, not the end of the tests") {
+  OpCase op = correct();
+  op.f = [](Var x) {
+    check(x.rank() == 1, "triple: {} is no row", x.shape());
+    return triple(x);
+  };
+  CHECK(fails(op, "values"));
+}
+
+TEST_CASE("check_op: the table has a line for each op that was checked") {
+  check_op(correct());
+  const std::string text = table();
+  CHECK(text.starts_with("op "));
+  CHECK(text.find("\ntriple ") != std::string::npos);
+}
