@@ -48,9 +48,9 @@ void check_unchanged(const ScopeState& scope) {
     const Borrowed& borrowed = w.borrowed[i];
     const Node& node = w.node(borrowed.node);
     if (const ParameterState* p = borrowed.parameter.get()) {
-      check(p->version == borrowed.version,
-            "backward: parameter {} of shape {} was changed after this tape had used it: step after backward",
-            p->name.empty() ? "(unnamed)" : p->name, node.value.shape());
+      if (p->version != borrowed.version)
+        check(false, "backward: parameter {} of shape {} was changed after this tape had used it: step after backward",
+              p->name.empty() ? "(unnamed)" : p->name, node.value.shape());
     } else if ((node.value_saved || borrowed.of_outer_scope) && borrowed.storage) {
       if (borrowed.storage->version.load(std::memory_order_relaxed) != borrowed.version)
         check(false, "backward: a tensor of shape {}, which {} still needs, was changed after this tape had used it",
@@ -274,9 +274,12 @@ std::vector<ParameterReport> Tape::report() {
     if (!node.parameter) continue;
     const Reached flow = flows[index - scope.first_node];
     const std::string& name = node.parameter->name;
-    result.push_back({name.empty() ? fmt::format("{}", node.value.shape()) : name,
-                      flow == Reached::yes ? Gradient::reached : flow == Reached::zero ? Gradient::zero : Gradient::missing,
-                      flow == Reached::yes ? std::string() : end_of_path(scope, flows, index)});
+    ParameterReport line{name.empty() ? fmt::format("{}", node.value.shape()) : name, Gradient::missing, ""};
+    if (flow == Reached::yes) line.gradient = Gradient::reached;
+    else if (flow == Reached::zero) line.gradient = Gradient::zero;
+    if (!node.needs_grad) line.ended_at = "its start: it is not trainable";
+    else if (flow != Reached::yes) line.ended_at = end_of_path(scope, flows, index);
+    result.push_back(std::move(line));
   }
   return result;
 }

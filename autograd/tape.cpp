@@ -86,8 +86,8 @@ void need_value(const Node& input, const ScopeState& scope) {
                                    [&](const detail::Borrowed& b) { return b.node == input.memory; });
     if (lent == w.borrowed.end()) return;
     detail::Borrowed again = *lent;
-    again.version = again.parameter ? again.parameter->version
-                                    : again.storage ? again.storage->version.load(std::memory_order_relaxed) : 0;
+    if (again.parameter) again.version = again.parameter->version;
+    else if (again.storage) again.version = again.storage->version.load(std::memory_order_relaxed);
     again.of_outer_scope = true;
     w.borrowed.push_back(std::move(again));
   }
@@ -142,7 +142,8 @@ Scope::Scope(bool records, bool training) {
   if (generation == 0) generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
   const Arena::Mark mark = w.arena.mark();
   void* memory = w.arena.allocate(sizeof(ScopeState), alignof(ScopeState));
-  state_ = new (memory) ScopeState{w.innermost, generation, w.node_count, w.borrowed.size(), w.kept.size(), w.delayed.size(), mark, records, training};
+  state_ = new (memory) ScopeState{w.innermost,     generation, w.node_count, w.borrowed.size(), w.kept.size(),
+                                   w.delayed.size(), mark,       records,      training};
   state_->sparing = w.innermost && w.innermost->sparing;
   w.innermost = state_;
 }

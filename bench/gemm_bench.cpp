@@ -1,4 +1,5 @@
-// How near the matrix product comes to what the CPU can do: GFLOP/s, and per cent of the peak measured beside it.
+// How near the matrix product comes to what the CPU can do: GFLOP/s, and per cent of the peak measured beside
+// it.
 //
 //   gemm_bench [--row avx512] [--threads 1] [--type f32] [--layout NN] [--only TEXT] [--quick]
 #include <fmt/core.h>
@@ -27,34 +28,20 @@ struct Product {
 };
 
 const Product kProducts[] = {
-    {"16", 16, 16, 16, "NN NT TN"},
-    {"32", 32, 32, 32, "NN NT TN"},
-    {"48", 48, 48, 48, "NN NT TN"},
-    {"64", 64, 64, 64, "NN NT TN"},
-    {"96", 96, 96, 96, "NN NT TN"},
-    {"128", 128, 128, 128, "NN NT TN"},
-    {"256", 256, 256, 256, "NN NT TN"},
-    {"512", 512, 512, 512, "NN NT TN"},
-    {"1024", 1024, 1024, 1024, "NN NT TN"},
-    {"2048", 2048, 2048, 2048, "NN NT TN"},
-    {"qkv forward", 768, 384, 128, "NN"},
-    {"projection forward", 768, 128, 128, "NN"},
-    {"up forward", 768, 512, 128, "NN"},
-    {"down forward", 768, 128, 512, "NN"},
-    {"head forward", 768, 65, 128, "NT"},
-    {"qkv dX", 768, 128, 384, "NT"},
-    {"projection dX", 768, 128, 128, "NT"},
-    {"up dX", 768, 128, 512, "NT"},
-    {"down dX", 768, 512, 128, "NT"},
-    {"head dX", 768, 128, 65, "NN"},
-    {"qkv dW", 128, 384, 768, "TN"},
-    {"projection dW", 128, 128, 768, "TN"},
-    {"up dW", 128, 512, 768, "TN"},
-    {"down dW", 512, 128, 768, "TN"},
-    {"head dW", 65, 128, 768, "TN"},
-    {"heads scores", 64, 64, 32, "NT", 48},
-    {"heads output", 64, 32, 64, "NN", 48},
-    {"vector", 1, 768, 768, "NN NT"},
+    {"16", 16, 16, 16, "NN NT TN"},          {"32", 32, 32, 32, "NN NT TN"},
+    {"48", 48, 48, 48, "NN NT TN"},          {"64", 64, 64, 64, "NN NT TN"},
+    {"96", 96, 96, 96, "NN NT TN"},          {"128", 128, 128, 128, "NN NT TN"},
+    {"256", 256, 256, 256, "NN NT TN"},      {"512", 512, 512, 512, "NN NT TN"},
+    {"1024", 1024, 1024, 1024, "NN NT TN"},  {"2048", 2048, 2048, 2048, "NN NT TN"},
+    {"qkv forward", 768, 384, 128, "NN"},    {"projection forward", 768, 128, 128, "NN"},
+    {"up forward", 768, 512, 128, "NN"},     {"down forward", 768, 128, 512, "NN"},
+    {"head forward", 768, 65, 128, "NT"},    {"qkv dX", 768, 128, 384, "NT"},
+    {"projection dX", 768, 128, 128, "NT"},  {"up dX", 768, 128, 512, "NT"},
+    {"down dX", 768, 512, 128, "NT"},        {"head dX", 768, 128, 65, "NN"},
+    {"qkv dW", 128, 384, 768, "TN"},         {"projection dW", 128, 128, 768, "TN"},
+    {"up dW", 128, 512, 768, "TN"},          {"down dW", 512, 128, 768, "TN"},
+    {"head dW", 65, 128, 768, "TN"},         {"heads scores", 64, 64, 32, "NT", 48},
+    {"heads output", 64, 32, 64, "NN", 48},  {"vector", 1, 768, 768, "NN NT"},
     {"to one column", 768, 1, 768, "NN TN"},
 };
 
@@ -86,8 +73,10 @@ void measure(const Product& p, const std::string& layout, const Options& options
   };
   const DType type = dtype_of<T>;
   const bool a_transposed = layout[0] == 'T', b_transposed = layout[1] == 'T';
-  ConstView left(aligned(a), a_transposed ? Shape{p.batch, p.depth, p.rows} : Shape{p.batch, p.rows, p.depth}, type);
-  ConstView right(aligned(b), b_transposed ? Shape{p.batch, p.columns, p.depth} : Shape{p.batch, p.depth, p.columns},
+  ConstView left(aligned(a), a_transposed ? Shape{p.batch, p.depth, p.rows} : Shape{p.batch, p.rows, p.depth},
+                 type);
+  ConstView right(aligned(b),
+                  b_transposed ? Shape{p.batch, p.columns, p.depth} : Shape{p.batch, p.depth, p.columns},
                   type);
   if (a_transposed) left = left.t();
   if (b_transposed) right = right.t();
@@ -114,8 +103,8 @@ void measure(const Product& p, const std::string& layout, const Options& options
     return v[v.size() / 2];
   };
   const double rate = median(rates), share = median(shares), best = shares.back();  // sorted by median()
-  fmt::print("{:6} {:4} {} {:7} {:18} {:2} {:5}x{:4}x{:4} {:8.1f} {:6.1f}% {:6.1f}%\n", row(), name_of(type), threads,
-             layout, p.name, p.batch, p.rows, p.columns, p.depth, rate, share, best);
+  fmt::print("{:6} {:4} {} {:7} {:18} {:2} {:5}x{:4}x{:4} {:8.1f} {:6.1f}% {:6.1f}%\n", row(), name_of(type),
+             threads, layout, p.name, p.batch, p.rows, p.columns, p.depth, rate, share, best);
   std::fflush(stdout);
 }
 
@@ -151,19 +140,25 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string option = argv[i];
     const auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (option == "--row") options.row = value();
-    else if (option == "--threads") options.threads = std::stoi(value());
-    else if (option == "--type") options.type = value();
-    else if (option == "--layout") options.layout = value();
-    else if (option == "--only") options.only = value();
-    else if (option == "--quick") options.quick = true;
+    if (option == "--row")
+      options.row = value();
+    else if (option == "--threads")
+      options.threads = std::stoi(value());
+    else if (option == "--type")
+      options.type = value();
+    else if (option == "--layout")
+      options.layout = value();
+    else if (option == "--only")
+      options.only = value();
+    else if (option == "--quick")
+      options.quick = true;
     else {
       fmt::print(stderr, "gemm_bench: unknown option '{}'\n", option);
       return 2;
     }
   }
   fmt::print("peak of one core: {:.0f} GFLOP/s f32\n", bench::peak_gflops());
-  fmt::print("{:6} {:4} {} {:7} {:18} {:2} {:>15} {:>8} {:>7} {:>7}\n", "row", "type", "t", "layout", "product", "n",
-             "rows x cols x k", "GFLOP/s", "of peak", "best");
+  fmt::print("{:6} {:4} {} {:7} {:18} {:2} {:>15} {:>8} {:>7} {:>7}\n", "row", "type", "t", "layout",
+             "product", "n", "rows x cols x k", "GFLOP/s", "of peak", "best");
   measure_all(options);
 }

@@ -1,5 +1,5 @@
-// What it costs to share work out: a fork and join around empty work, with workers awake and with workers asleep, and
-// how short a loop may be for a second thread to pay.
+// What it costs to share work out: a fork and join around empty work, with workers awake and with workers
+// asleep, and how short a loop may be for a second thread to pay.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ Times summary(std::vector<double> times) {
 
 void print(const char* what, int n, std::vector<double> times) {
   const Times t = summary(std::move(times));
-  fmt::print("{:34} {} threads   least {:9.0f}   median {:9.0f}   99 % {:9.0f} ns\n", what, n, t.least, t.median, t.most_of_99);
+  fmt::print("{:34} {} threads   least {:9.0f}   median {:9.0f}   99 % {:9.0f} ns\n", what, n, t.least,
+             t.median, t.most_of_99);
 }
 
 // The time of `rounds` regions of one item per thread, with a pause before each.
@@ -77,12 +78,14 @@ int main() {
   fmt::print("{} CPUs for this process, {} threads by default\n\n", cpus, threads());
   for (int n = 2; n <= std::max(cpus, 2); n *= 2) {
     set_threads(n);
-    fmt::print("{:34} {} threads   mean of 100000 regions {:9.0f} ns\n", "awake, back to back", n, back_to_back(n));
+    fmt::print("{:34} {} threads   mean of 100000 regions {:9.0f} ns\n", "awake, back to back", n,
+               back_to_back(n));
     print("awake, each timed alone", n, round_trips(n, 10000, std::chrono::microseconds(0)));
     print("asleep, 2 ms after the last", n, round_trips(n, 300, std::chrono::microseconds(2000)));
   }
 
-  fmt::print("\nx += 1 over floats in cache, median ns\n{:>10} {:>12} {:>12}\n", "floats", "1 thread", "2 threads");
+  fmt::print("\nx += 1 over floats in cache, median ns\n{:>10} {:>12} {:>12}\n", "floats", "1 thread",
+             "2 threads");
   for (std::size_t size = 256; size <= 262144; size *= 4) {
     std::vector<float> data(size);
     const double one = sum_time(data, 1), two = sum_time(data, 2);

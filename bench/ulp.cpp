@@ -1,6 +1,6 @@
 // How exact the elementary functions are: every float, and random doubles, against a more precise reference.
 //
-//   ulp [--row avx512|avx2|scalar] [--every N] [--doubles N]
+//   ulp [--row avx512|avx2|scalar] [--function NAME] [--every N] [--doubles N]
 //
 // --every N takes one float in N (default 1: all 2^32). The errors are in units in the last place of the true
 // value; an argument or a result below the smallest normal float is left out, for f32 kernels flush it to
@@ -67,7 +67,7 @@ struct Function {
   double (*of)(double);
   Wide (*wide)(Wide);
   double (*scale)(double);
-  double low, high;       // where the doubles are drawn
+  double low, high;        // where the doubles are drawn
   double least = 1.2e-38;  // smaller f32 results may be 0
 };
 
@@ -78,8 +78,8 @@ const Function kFunctions[] = {
     {"sin", &Table::sin, [](double x) { return std::sin(x); }, wide_sin, nullptr, -100, 100},
     {"cos", &Table::cos, [](double x) { return std::cos(x); }, wide_cos, nullptr, -100, 100},
     {"tanh", &Table::tanh, [](double x) { return std::tanh(x); }, wide_tanh, nullptr, -20, 20},
-    {"gelu", &Table::gelu, [](double x) { return x * cdf(x); }, [](Wide x) { return x * wide_cdf(x); }, nullptr, -38,
-     10, 3e-38},
+    {"gelu", &Table::gelu, [](double x) { return x * cdf(x); }, [](Wide x) { return x * wide_cdf(x); },
+     nullptr, -38, 10, 3e-38},
     {"gelu'", &Table::gelu_backward, [](double x) { return cdf(x) + x * phi(x); },
      [](Wide x) { return wide_cdf(x) + x * wide_phi(x); },
      [](double x) { return std::fmax(cdf(x), std::abs(x) * phi(x)); }, -38, 10, 1e-37},
@@ -133,10 +133,12 @@ Worst all_floats(const Function& f, std::uint64_t every) {
     Worst mine;
     for (Index block = begin; block < end; ++block) {
       for (std::size_t i = 0; i < x.size(); ++i)
-        x[i] = std::bit_cast<float>(static_cast<std::uint32_t>((static_cast<std::uint64_t>(block) * x.size() + i) * every));
+        x[i] = std::bit_cast<float>(
+            static_cast<std::uint32_t>((static_cast<std::uint64_t>(block) * x.size() + i) * every));
       evaluate(f, x.data(), y.data(), kernels::kMapBlock);
       for (std::size_t i = 0; i < x.size(); ++i)
-        if (std::isfinite(x[i]) && (x[i] == 0 || std::isnormal(x[i]))) mine.see(float_error(f, x[i], y[i]), x[i]);
+        if (std::isfinite(x[i]) && (x[i] == 0 || std::isnormal(x[i])))
+          mine.see(float_error(f, x[i], y[i]), x[i]);
     }
     const std::lock_guard lock(mutex);
     worst.see(mine);
@@ -154,7 +156,8 @@ double draw(const Function& f, std::mt19937_64& bits) {
 double double_error(const Function& f, double x, double y) {
   const Wide want = f.wide(x);
   const auto near = static_cast<double>(want);
-  if (std::isnan(near) || std::isinf(near)) return near == y || (std::isnan(near) && std::isnan(y)) ? 0 : INFINITY;
+  if (std::isnan(near) || std::isinf(near))
+    return near == y || (std::isnan(near) && std::isnan(y)) ? 0 : INFINITY;
   const Wide error = want < y ? y - want : want - y;
   return static_cast<double>(error / Wide{ulp_of<double>(f.scale ? f.scale(x) : near)});
 }
@@ -183,19 +186,28 @@ Worst random_doubles(const Function& f, Index points) {
 int main(int count, char** words) {
   std::uint64_t every = 1;
   Index doubles = 1 << 20;
+  std::string_view only;
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string_view option = words[i];
-    if (option == "--row") set_row(words[i + 1]);
-    else if (option == "--every") every = std::strtoull(words[i + 1], nullptr, 10);
-    else if (option == "--doubles") doubles = std::strtoll(words[i + 1], nullptr, 10);
-    else return fmt::print(stderr, "ulp: unknown option {}\n", option), 2;
+    if (option == "--row")
+      set_row(words[i + 1]);
+    else if (option == "--function")
+      only = words[i + 1];
+    else if (option == "--every")
+      every = std::strtoull(words[i + 1], nullptr, 10);
+    else if (option == "--doubles")
+      doubles = std::strtoll(words[i + 1], nullptr, 10);
+    else
+      return fmt::print(stderr, "ulp: unknown option {}\n", option), 2;
   }
   fmt::print("row {}, one float in {}, {} doubles against {} bits\n\n", row(), every, doubles,
              sizeof(Wide) == 16 && std::is_same_v<Wide, long double> ? 64 : 113);
   fmt::print("{:<6} {:>8} {:>16} {:>10} {:>24}\n", "", "f32 ulp", "at", "f64 ulp", "at");
   for (const Function& f : kFunctions) {
+    if (!only.empty() && only != f.name) continue;
     const Worst floats = all_floats(f, every), exact = random_doubles(f, doubles);
-    fmt::print("{:<6} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp, exact.at);
+    fmt::print("{:<6} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp,
+               exact.at);
     std::fflush(stdout);
   }
 }

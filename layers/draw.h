@@ -13,7 +13,7 @@ namespace attune {
 std::string draw_attention(const ConstView& weights, std::span<const std::string> queries = {},
                            std::span<const std::string> keys = {});
 
-// A series as one line of eighth blocks, from its least to its largest: "▁▃▅█", and a "?" for what is not finite.
+// A series as one line of eighth blocks, from its least to its largest: "▁▃▅█", and "?" where it is not finite.
 // Points beyond `width` are averaged.
 std::string sparkline(std::span<const double> series, int width = 60);
 

@@ -42,8 +42,8 @@ std::optional<int> quota_version1(const fs::path& group) {
   return quota_file >> quota && period_file >> period ? whole_cpus(quota, period) : std::nullopt;
 }
 
-// The least quota of `group` and of all groups above it. Inside a container the path that the kernel tells may be the
-// host's, with nothing there; then the root still has the container's own quota.
+// The least quota of `group` and of all groups above it. Inside a container the path that the kernel tells
+// may be the host's, with nothing there; then the root still has the container's own quota.
 std::optional<int> least_quota(const fs::path& mount, fs::path group, Quota quota) {
   std::optional<int> least;
   for (group = group.relative_path();; group = group.parent_path()) {
@@ -86,7 +86,8 @@ std::optional<int> detail::quota_cpus(const fs::path& root) {
   for (std::string line; std::getline(groups, line);) {
     const std::size_t first = line.find(':'), second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1), group = line.substr(second + 1);
+    const std::string controllers = line.substr(first + 1, second - first - 1),
+                      group = line.substr(second + 1);
     if (controllers.empty()) consider(least_quota(mounts, group, quota_version2));
     if (contains_word(controllers, "cpu")) {
       consider(least_quota(mounts / "cpu", group, quota_version1));

@@ -9,9 +9,12 @@
 namespace attune {
 namespace {
 
+// Each needs the one before it.
+// clang-format off
 #include "attune/lib/kernels/body/one.inl"
 #include "attune/lib/kernels/body/vec.inl"
 #include "attune/lib/kernels/body/math.inl"
+// clang-format on
 
 }  // namespace
 

@@ -14,8 +14,7 @@ constexpr Index kMostElements = 1000;  // above, the middle of long axes is left
 constexpr Index kEdge = 3;             // what is left at either end of one
 constexpr std::size_t kLineWidth = 100;
 
-// ---- Numbers
-// --------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 
 std::string write(double number, char kind, int decimals) {
   return kind == 'e' ? fmt::format("{:.{}e}", number, decimals) : fmt::format("{:.{}f}", number, decimals);
@@ -48,9 +47,8 @@ std::string choose_format(const std::vector<double>& numbers) {
   // Four decimals of numbers about 1, more where all are small, fewer where they are large.
   const int exponent = static_cast<int>(std::floor(std::log10(largest)));
   const int decimals = exponent < 0 ? 3 - exponent : std::min(4, 6 - exponent);
-  const bool small = exponent<-3, large = exponent> 5,
-             would_vanish = smallest < 0.5 * std::pow(10.0, -decimals);
-  if (small || large || would_vanish) return shortest(numbers, 'e', 0, 3);
+  const bool would_vanish = smallest < 0.5 * std::pow(10.0, -decimals);
+  if (exponent < -3 || exponent > 5 || would_vanish) return shortest(numbers, 'e', 0, 3);
   return shortest(numbers, 'f', 1, decimals);
 }
 
@@ -66,8 +64,7 @@ void write_column(const std::vector<double>& numbers, std::string_view format,
   for (std::size_t i = 0; i < column.size(); ++i) texts[i] += fmt::format("{:>{}}", column[i], width);
 }
 
-// ---- Brackets
-// -------------------------------------------------------------------------------------------------
+// ---- Brackets -----------------------------------------------------------------------------------
 
 class Printer {
  public:
@@ -79,8 +76,8 @@ class Printer {
     if (view.dtype() != DType::dual) return;
     for (std::size_t i = 0; i < texts_.size(); ++i) texts_[i] += std::signbit(tangents[i]) ? " - " : " + ";
     for (double& tangent : tangents) tangent = std::abs(tangent);
-    write_column(tangents, format.starts_with('+') ? format.substr(1) : format,
-                 texts_);  // a sign is there already
+    // Its sign is there already.
+    write_column(tangents, format.starts_with('+') ? format.substr(1) : format, texts_);
     for (std::string& text : texts_) text += "ε";
   }
 

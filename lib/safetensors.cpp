@@ -28,8 +28,7 @@ std::string shown(std::string_view name) {
   return json_string(name.substr(0, valid_utf8(name))) + "...";
 }
 
-// ---- The header
-// -----------------------------------------------------------------------------------------------
+// ---- The header ---------------------------------------------------------------------------------
 
 // What a number is in the file, how wide, and what it is once loaded.
 struct StoredType {
@@ -263,8 +262,7 @@ class HeaderParser {
   bool has_metadata_ = false;
 };
 
-// ---- What a header promises must be what the file has
-// ---------------------------------------------------------
+// ---- What a header promises must be what the file has -------------------------------------------
 
 void check_names(const Header& header, const std::string& file) {
   std::vector<std::string_view> names;
@@ -331,8 +329,7 @@ Header read_header(const InputFile& file, std::uint64_t& data_start) {
   return header;
 }
 
-// ---- Numbers
-// --------------------------------------------------------------------------------------------------
+// ---- Numbers ------------------------------------------------------------------------------------
 
 float from_brain_float(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16); }
 
@@ -401,8 +398,7 @@ Tensor load(const InputFile& file, const Entry& entry, std::uint64_t offset) {
   return tensor;
 }
 
-// ---- Writing
-// --------------------------------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 
 std::string_view stored_name(DType type) {
   return type == DType::f64 ? "F64" : type == DType::f32 ? "F32" : "I32";

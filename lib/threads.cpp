@@ -25,13 +25,15 @@ using std::memory_order_relaxed;
 // Processors fetch lines of 64 bytes in pairs: what two threads write lies this far apart.
 constexpr std::size_t kApart = 128;
 
-// How long a thread waits awake. The operations of a training step follow one another within this time, and a sleeping
-// thread takes some 10 to 50 microseconds to come back; between steps it sleeps, and costs nothing. After the first
-// moments it lets others run between two looks, for the one it waits for may be waiting for this CPU.
+// How long a thread waits awake. The operations of a training step follow one another within this time, and a
+// sleeping thread takes some 10 to 50 microseconds to come back; between steps it sleeps, and costs nothing.
+// After the first moments it lets others run between two looks, for the one it waits for may be waiting for
+// this CPU.
 constexpr auto kPatience = std::chrono::microseconds(200);
 constexpr auto kSelfishness = std::chrono::microseconds(10);
 
-// A part of the work is taken in so many ranges, so that a thread that is late leaves some of them to the others.
+// A part of the work is taken in so many ranges, so that a thread that is late leaves some of them to the
+// others.
 constexpr Index kRangesPerPart = 4;
 
 std::atomic<int> wanted_threads{0};  // 0: not decided yet
@@ -39,7 +41,7 @@ std::atomic<bool> crowded{false};    // more threads than CPUs: whoever waits le
 
 thread_local bool inside_a_region = false;
 
-// ---- Waiting ------------------------------------------------------------------------------------------------
+// ---- Waiting ----------------------------------------------------------------------------------------------
 
 // True as soon as `ready` is; false when patience ends first.
 template <class Ready>
@@ -62,8 +64,9 @@ bool wait_awake(Ready ready) {
 
 // A number that one thread sets and one other waits for. What the first wrote before, the second sees after.
 //
-// To set is to write the number, then read whether the other sleeps; to fall asleep is to write that one sleeps, then
-// read the number. Both are sequentially consistent, since with less each could miss what the other wrote.
+// To set is to write the number, then read whether the other sleeps; to fall asleep is to write that one
+// sleeps, then read the number. Both are sequentially consistent, since with less each could miss what the
+// other wrote.
 class alignas(kApart) Signal {
  public:
   void set(unsigned number) {
@@ -87,7 +90,7 @@ class alignas(kApart) Signal {
   std::atomic<bool> asleep_{false};
 };
 
-// ---- Working ------------------------------------------------------------------------------------------------
+// ---- Working ----------------------------------------------------------------------------------------------
 
 // One call of parallel_for.
 struct Region {
@@ -105,12 +108,13 @@ struct Region {
   }
 };
 
-// A thread's place: the part of the work that it starts with, and what passes between a worker and the caller. The same
-// seat starts with the same part of equal regions, which its cache may still hold.
+// A thread's place: the part of the work that it starts with, and what passes between a worker and the
+// caller. The same seat starts with the same part of equal regions, which its cache may still hold.
 //
-// Regions have numbers. A worker that sees a new one in `start` works only if it is the one that writes the number into
-// `settled`; the caller, when it finds no more work, writes it there itself for workers that are still on their way, and
-// does not wait for them. So a worker that wakes late, or has lost its CPU, holds up nobody.
+// Regions have numbers. A worker that sees a new one in `start` works only if it is the one that writes the
+// number into `settled`; the caller, when it finds no more work, writes it there itself for workers that are
+// still on their way, and does not wait for them. So a worker that wakes late, or has lost its CPU, holds up
+// nobody.
 struct Seat {
   alignas(kApart) std::atomic<Index> next{0};  // the first item of the part that no thread has taken
   Index end = 0;
@@ -118,7 +122,8 @@ struct Seat {
   std::atomic<unsigned> settled{0};  // beside what the worker reads next
 
   Signal start, finish;
-  unsigned region = 0, finished = 0;  // the caller's own notes: the last region, and the last that the worker was in
+  unsigned region = 0,
+           finished = 0;  // the caller's own notes: the last region, and the last that the worker was in
   std::thread worker;
 
   void fill(const Region& all, int part) {
@@ -151,7 +156,8 @@ class Pool {
   // Ends the workers, for good: the pool stays taken.
   void retire();
 
-  Pool* const abandoned_by_fork;  // of the parent process; held here, so that no leak is reported in the child
+  Pool* const
+      abandoned_by_fork;  // of the parent process; held here, so that no leak is reported in the child
 
  private:
   void recruit(int workers);
@@ -202,7 +208,8 @@ void Pool::work(std::size_t first_seat) noexcept {
 
 void Pool::take_ranges_of(Seat& seat) {
   while (!failed_.load(memory_order_relaxed)) {
-    if (seat.next.load(memory_order_relaxed) >= seat.end) return;  // looks before it writes: others may still read
+    if (seat.next.load(memory_order_relaxed) >= seat.end)
+      return;  // looks before it writes: others may still read
     const Index begin = seat.next.fetch_add(seat.step, memory_order_relaxed);
     if (begin >= seat.end) return;
     region_.function(region_.object, begin, std::min(begin + seat.step, seat.end));
@@ -222,7 +229,8 @@ void Pool::serve(std::size_t seat_number) {
   }
 }
 
-// Brings the number of workers up to `workers`, or to what the system allows. Signals are for the user's threads.
+// Brings the number of workers up to `workers`, or to what the system allows. Signals are for the user's
+// threads.
 void Pool::recruit(int workers) {
   if (static_cast<int>(seats_.size()) > workers) return;
   sigset_t all, before;
@@ -254,7 +262,7 @@ void Pool::retire() {
   }
 }
 
-// ---- The process's pool -----------------------------------------------------------------------------------------
+// ---- The process's pool -----------------------------------------------------------------------------------
 
 std::atomic<Pool*> process_pool{nullptr};
 Pool* abandoned_by_fork = nullptr;

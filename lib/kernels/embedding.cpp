@@ -7,15 +7,17 @@
 namespace attune::kernels {
 namespace {
 
-EmbeddingArguments arguments_of(const char* op, const ConstView& vectors, const ConstView& table, const ConstView& ids) {
+EmbeddingArguments arguments_of(const char* op, const ConstView& vectors, const ConstView& table,
+                                const ConstView& ids) {
   check(is_float(table.dtype()), "{}: a table of {} has no arithmetic", op, table.dtype());
-  check(table.dtype() == vectors.dtype(), "{}: element types {} and {} differ", op, vectors.dtype(), table.dtype());
+  check(table.dtype() == vectors.dtype(), "{}: element types {} and {} differ", op, vectors.dtype(),
+        table.dtype());
   check(ids.dtype() == i32, "{}: ids are of {}, not i32", op, ids.dtype());
   check(table.rank() == 2, "{}: a table of {} has no rows and columns", op, table.shape());
   Shape expected = ids.shape();
   expected.append(table.shape().last());
-  check(vectors.shape() == expected, "{}: ids of {} and a table of {} make {}, not {}", op, ids.shape(), table.shape(),
-        expected, vectors.shape());
+  check(vectors.shape() == expected, "{}: ids of {} and a table of {} make {}, not {}", op, ids.shape(),
+        table.shape(), expected, vectors.shape());
   const Index rows = table.shape()[0];
   check_ids(ids, rows, kNothingIgnored, [&](Index id, const Shape& position) {
     check(false, "{}: id {} at {} is outside of a table of {} rows", op, id, position, rows);

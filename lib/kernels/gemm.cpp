@@ -11,7 +11,7 @@
 namespace attune::kernels {
 namespace {
 
-// ---- Checks -------------------------------------------------------------------------------------------------------
+// ---- Checks -----------------------------------------------------------------------------------------------
 
 // The bytes that a view touches: [begin, end).
 struct Extent {
@@ -26,11 +26,12 @@ Extent extent(const ConstView& v) {
     (reach < 0 ? low : high) += reach;
   }
   const Index size = size_of(v.dtype());
-  return {start + static_cast<std::uintptr_t>(low * size), start + static_cast<std::uintptr_t>((high + 1) * size)};
+  return {start + static_cast<std::uintptr_t>(low * size),
+          start + static_cast<std::uintptr_t>((high + 1) * size)};
 }
 
-// Whether two views lie in different columns of one buffer whose rows are `pitch` bytes long: then they are disjoint
-// although their extents cross, as the query and key parts of one projection are.
+// Whether two views lie in different columns of one buffer whose rows are `pitch` bytes long: then they are
+// disjoint although their extents cross, as the query and key parts of one projection are.
 bool in_other_columns(const ConstView& a, const ConstView& b, Index pitch) {
   if (pitch <= 0) return false;
   const auto width = [pitch](const ConstView& v) {
@@ -41,7 +42,8 @@ bool in_other_columns(const ConstView& a, const ConstView& b, Index pitch) {
     }
     return reach;
   };
-  const auto start_a = reinterpret_cast<std::intptr_t>(a.data()), start_b = reinterpret_cast<std::intptr_t>(b.data());
+  const auto start_a = reinterpret_cast<std::intptr_t>(a.data()),
+             start_b = reinterpret_cast<std::intptr_t>(b.data());
   const Index from_a_to_b = ((start_b - start_a) % pitch + pitch) % pitch;
   return from_a_to_b >= width(a) && from_a_to_b + width(b) <= pitch;
 }
@@ -58,31 +60,34 @@ bool overlap(const ConstView& a, const ConstView& b) {
 
 void check_operands(const View& c, const ConstView& a, const ConstView& b) {
   const Shape &in_a = a.shape(), &in_b = b.shape(), &in_c = c.shape();
-  check(a.dtype() == b.dtype() && a.dtype() == c.dtype(), "matmul: {} x {} into {}: the dtypes differ", a.dtype(),
-        b.dtype(), c.dtype());
+  check(a.dtype() == b.dtype() && a.dtype() == c.dtype(), "matmul: {} x {} into {}: the dtypes differ",
+        a.dtype(), b.dtype(), c.dtype());
   check(is_float(a.dtype()), "matmul: operands of {}; use f32, f64 or dual", a.dtype());
-  check(in_a.rank() >= 2 && in_b.rank() >= 2, "matmul: {} x {}: an operand needs two axes or more", in_a, in_b);
+  check(in_a.rank() >= 2 && in_b.rank() >= 2, "matmul: {} x {}: an operand needs two axes or more", in_a,
+        in_b);
   check(in_a.last() == in_b.last(1), "matmul: {} x {}: inner sizes {} and {} differ", in_a, in_b, in_a.last(),
         in_b.last(1));
 
   const int rank = std::max(in_a.rank(), in_b.rank());
   bool fits = in_c.rank() == rank && in_c.last(1) == in_a.last(1) && in_c.last() == in_b.last();
   for (int back = 2; back < rank; ++back) {
-    const Index size_a = back < in_a.rank() ? in_a.last(back) : 1, size_b = back < in_b.rank() ? in_b.last(back) : 1;
-    check(size_a == size_b || size_a == 1 || size_b == 1, "matmul: {} x {}: batch sizes {} and {} do not broadcast",
-          in_a, in_b, size_a, size_b);
+    const Index size_a = back < in_a.rank() ? in_a.last(back) : 1,
+                size_b = back < in_b.rank() ? in_b.last(back) : 1;
+    check(size_a == size_b || size_a == 1 || size_b == 1,
+          "matmul: {} x {}: batch sizes {} and {} do not broadcast", in_a, in_b, size_a, size_b);
     fits = fits && in_c.last(back) == (size_a == 1 ? size_b : size_a);
   }
   check(fits, "matmul: {} x {} does not fit an output of {}", in_a, in_b, in_c);
 
   if (in_c.count() == 0) return;
   for (int axis = 0; axis < rank; ++axis)
-    check(in_c[axis] == 1 || c.strides()[static_cast<std::size_t>(axis)] != 0, "matmul: axis {} of the output {} is expanded: it has one place for {}",
-          axis, in_c, in_c[axis]);
-  check(!overlap(c, a) && !overlap(c, b), "matmul: {} x {}: the output shares memory with an operand", in_a, in_b);
+    check(in_c[axis] == 1 || c.strides()[static_cast<std::size_t>(axis)] != 0,
+          "matmul: axis {} of the output {} is expanded: it has one place for {}", axis, in_c, in_c[axis]);
+  check(!overlap(c, a) && !overlap(c, b), "matmul: {} x {}: the output shares memory with an operand", in_a,
+        in_b);
 }
 
-// ---- Lowering -----------------------------------------------------------------------------------------------------
+// ---- Lowering ---------------------------------------------------------------------------------------------
 
 void set_operand(GemmOperand& m, void* data, const ConstView& v, int batch_rank) {
   const auto stride = [&v](int axis) { return v.strides()[static_cast<std::size_t>(axis)]; };
@@ -105,8 +110,8 @@ void transpose(GemmArguments& g) {
   for (GemmOperand* m : {&g.c, &g.a, &g.b}) transpose(*m);
 }
 
-// Takes the axes of size 1 out of the batch, joins neighbours that are one axis in memory, and the last of them with the rows where
-// all its matrices meet the same B.
+// Takes the axes of size 1 out of the batch, joins neighbours that are one axis in memory, and the last of
+// them with the rows where all its matrices meet the same B.
 void simplify_batch(GemmArguments& g) {
   GemmOperand* const all[] = {&g.c, &g.a, &g.b};
   int rank = 0;
@@ -126,7 +131,8 @@ void simplify_batch(GemmArguments& g) {
   g.batch_rank = rank;
 }
 
-// The arguments are filled in place, field by field: copying structs of fresh integers would cost a small product dear.
+// The arguments are filled in place, field by field: copying structs of fresh integers would cost a small
+// product dear.
 void lower(GemmArguments& g, const Out& c, const ConstView& a, const ConstView& b, double scale) {
   const Shape& out = c.view.shape();
   g.rows = out.last(1);
@@ -139,7 +145,7 @@ void lower(GemmArguments& g, const Out& c, const ConstView& a, const ConstView& 
   set_operand(g.b, const_cast<void*>(b.data()), b, g.batch_rank);
   g.scale = scale;
   g.accumulate = c.accumulate;
-  if (g.depth == 0) {  // C = 0 * 0, whose sign does not depend on the scale; A and B have no address to step from
+  if (g.depth == 0) {  // C = 0 * 0, whatever the scale; A and B have no address to step from
     g.scale = 0;
     g.a = g.b = {};
   }
@@ -153,11 +159,14 @@ void lower(GemmArguments& g, const Out& c, const ConstView& a, const ConstView& 
   if (g.batch_rank > 0) simplify_batch(g);
 }
 
-// ---- How the work is cut. Nothing below can change a bit. -----------------------------------------------------------
+// ---- How the work is cut. Nothing below can change a bit. -------------------------------------------------
 
 // A packed block of B, and one of A: each has its place in a core's second-level cache.
 constexpr Index kPackedBytes = 768 << 10;
 constexpr Index kPackedColumns = 512;
+
+// Below so many multiply-adds nothing is worth a pass of its own.
+constexpr Index kLargeProduct = 1 << 20;
 
 Index ceil_div(Index a, Index b) { return (a + b - 1) / b; }
 
@@ -208,7 +217,8 @@ void read_b_in_place(GemmArguments& g, TileSize tile) {
   g.b_block = kGemmDepth * g.b.row;
 }
 
-// As many parts of each matrix as give every thread one: of its rows if there are enough, or else of its columns too.
+// As many parts of each matrix as give every thread one: of its rows if it has enough, or else of its columns
+// too.
 void cut(GemmArguments& g, TileSize tile, Index matrices) {
   g.row_parts = g.column_parts = 1;
   const Index wanted = ceil_div(threads(), matrices);
@@ -257,8 +267,8 @@ class Scratch {
   Index bytes_ = 0;
 };
 
-// `depth` x `columns` elements from `from` on (strides `row` and `column`) to tile order, in slivers of `width`.
-// Returns where they are; `sliver` and `block` tell how they lie.
+// `depth` x `columns` elements from `from` on (strides `row` and `column`) to tile order, in slivers of
+// `width`. Returns where they are; `sliver` and `block` tell how they lie.
 void* pack(Scratch& scratch, const Kernel& kernel, const void* from, Index depth, Index columns, Index row,
            Index column, Index width, Index& sliver, Index& block) {
   GemmPackArguments p{nullptr, from, depth, columns, row, column, width, 0, 0, 0, 0};
@@ -298,7 +308,8 @@ void multiply_packed(const GemmArguments& whole, const Kernel& kernel, bool pack
       g.accumulate = whole.accumulate || k > 0;
       g.b.data = at(whole.b, k, j);
       if (packs_b) {
-        g.b.data = pack(for_b, kernel, g.b.data, g.depth, g.columns, g.b.row, g.b.column, width, g.b_sliver, g.b_block);
+        g.b.data = pack(for_b, kernel, g.b.data, g.depth, g.columns, g.b.row, g.b.column, width, g.b_sliver,
+                        g.b_block);
         g.b.row = width;
         g.b.column = 1;
       }
@@ -322,7 +333,8 @@ bool packs_a(const GemmArguments& g, Index size) {
   return g.a.row == 1 && g.a.column * size >= 4096 && g.rows > 1 && g.columns >= 64 && g.depth >= 64;
 }
 
-// Whether one that packs B does: where it is not dense, or too large to stay in the cache while row after row meets it.
+// Whether one that packs B does: where it is not dense, or too large to stay in the cache while row after row
+// meets it.
 bool packs_b(const GemmArguments& g, Index size) {
   if (g.b.column != 1) return g.rows >= 64;
   return g.rows >= 192 && g.columns * g.depth * size > 2 * kPackedBytes;
@@ -341,11 +353,12 @@ void gemm(const Out& c, const ConstView& a, const ConstView& b, double scale) {
   g.panel_rows = panel_rows(g.rows, kernel.tile);
   read_a_in_place(g);
   read_b_in_place(g, kernel.tile);
-  const bool large = g.rows * g.columns * g.depth >= 1 << 20;
+  const bool large = g.rows * g.columns * g.depth >= kLargeProduct;
   const bool a_packed = large && packs_a(g, size), b_packed = large && packs_b(g, size);
   g.slivers_first = g.b.column != 1 && !b_packed;
   if ((a_packed && !g.slivers_first) || b_packed)
-    for_each_matrix(g, size, [&](const GemmArguments& one) { multiply_packed(one, kernel, a_packed, b_packed); });
+    for_each_matrix(g, size,
+                    [&](const GemmArguments& one) { multiply_packed(one, kernel, a_packed, b_packed); });
   else
     multiply(g, kernel);
 }

@@ -10,8 +10,8 @@ namespace {
 LayerNormArguments arguments_of(const char* op, const ConstView& x, const ConstView& weight) {
   check(is_float(x.dtype()), "{}: {} has no arithmetic", op, x.dtype());
   check(x.rank() >= 1 && x.shape().last() >= 1, "{}: {} has no elements along a last axis", op, x.shape());
-  check(weight.rank() == 1 && weight.shape()[0] == x.shape().last(), "{}: a weight of {} does not fit rows of {}", op,
-        weight.shape(), x.shape());
+  check(weight.rank() == 1 && weight.shape()[0] == x.shape().last(),
+        "{}: a weight of {} does not fit rows of {}", op, weight.shape(), x.shape());
   LayerNormArguments arguments{};
   arguments.rows = row_space(x.shape());
   arguments.width = x.shape().last();
@@ -27,8 +27,8 @@ void check_statistics(const char* op, const ConstView& statistics, const ConstVi
   Shape expected = without_last(x.shape());
   expected.append(3);
   check_type(op, x, statistics);
-  check(statistics.shape() == expected, "{}: statistics of {} do not fit {}: {} would", op, statistics.shape(),
-        x.shape(), expected);
+  check(statistics.shape() == expected, "{}: statistics of {} do not fit {}: {} would", op,
+        statistics.shape(), x.shape(), expected);
 }
 
 // Adds up the chunks' sums for one of the parameters, dweight or dbias, whose first number is `partials`.
@@ -57,8 +57,8 @@ void check_parameter(const char* name, const Out& gradient, const ConstView& x, 
 
 }  // namespace
 
-void layer_norm(const Out& y, const Out& statistics, const ConstView& x, const ConstView& weight, const ConstView& bias,
-                double epsilon) {
+void layer_norm(const Out& y, const Out& statistics, const ConstView& x, const ConstView& weight,
+                const ConstView& bias, double epsilon) {
   if (!y) return;
   LayerNormArguments arguments = arguments_of("layer_norm", x, weight);
   check(y.view.shape() == x.shape(), "layer_norm: shapes {} and {} differ", y.view.shape(), x.shape());
@@ -77,13 +77,14 @@ void layer_norm(const Out& y, const Out& statistics, const ConstView& x, const C
   arguments.weight = dense_rows(weight, 3).data();
   arguments.bias = dense_rows(bias, 4).data();
   arguments.epsilon = epsilon;
-  run(body_of(table().layer_norm, x.dtype()), x.dtype(), &arguments, arguments.count, 32 + 2 * arguments.width);
+  run(body_of(table().layer_norm, x.dtype()), x.dtype(), &arguments, arguments.count,
+      32 + 2 * arguments.width);
   out.finish();
   saved.finish();
 }
 
-void layer_norm_backward(const Out& dx, const Out& dweight, const Out& dbias, const ConstView& dy, const ConstView& x,
-                         const ConstView& weight, const ConstView& statistics) {
+void layer_norm_backward(const Out& dx, const Out& dweight, const Out& dbias, const ConstView& dy,
+                         const ConstView& x, const ConstView& weight, const ConstView& statistics) {
   constexpr const char* op = "layer_norm_backward";
   LayerNormArguments arguments = arguments_of(op, x, weight);
   check_type(op, x, dy);

@@ -19,8 +19,8 @@ struct Axis {
   }
 };
 
-// The axes of x, without those of size 1, in an order from the outermost: they decide what is summed and how. Where
-// y has fewer, its missing leading axes are summed.
+// The axes of x, without those of size 1, in an order from the outermost: they decide what is summed and how.
+// Where y has fewer, its missing leading axes are summed.
 struct Axes {
   Axis list[kMaxRank];
   int count = 0;
@@ -38,7 +38,8 @@ struct Axes {
   bool last_is_kept() const { return count > 0 && !list[count - 1].summed; }
 };
 
-// The axes that are summed, or those that are not, among the first `count`: merged where memory goes on evenly.
+// The axes that are summed, or those that are not, among the first `count`: merged where memory goes on
+// evenly.
 Axes chosen(const Axes& axes, int count, bool summed) {
   Axes result = axes;
   result.count = 0;
@@ -97,7 +98,8 @@ SumArguments arguments_of(const Out& y, const ConstView& x) {
 }
 
 // Few results of many chunks each: the chunks are shared out, and fold adds up what they leave.
-void reduce_in_chunks(SumArguments& arguments, const Bodies& bodies, DType type, Index kept, Index blocks, Index cost) {
+void reduce_in_chunks(SumArguments& arguments, const Bodies& bodies, DType type, Index kept, Index blocks,
+                      Index cost) {
   const Index chunks = arguments.chunks, inner = arguments.inner;
   char* partials = static_cast<char*>(scratch(0, kept * chunks * inner * size_of(type)));
   arguments.partials = partials;
@@ -123,12 +125,14 @@ void reduce(const char* op, const Out& y, const ConstView& x, bool divide) {
   const DType type = y.view.dtype();
   check(is_float(type), "{}: {} has no arithmetic", op, type);
   check(x.dtype() == type, "{}: element types {} and {} differ", op, type, x.dtype());
-  check(broadcasts_to(y.view.shape(), x.shape()), "{}: {} does not stretch to {}", op, y.view.shape(), x.shape());
+  check(broadcasts_to(y.view.shape(), x.shape()), "{}: {} does not stretch to {}", op, y.view.shape(),
+        x.shape());
   if (y.view.count() == 0) return;
   if (y.view.shape() == x.shape()) return copy(y, x);  // each result is one element
 
   SumArguments arguments = arguments_of(y, x);
-  check(!divide || arguments.summed_count > 0, "{}: {} to {} is a mean of no elements", op, x.shape(), y.view.shape());
+  check(!divide || arguments.summed_count > 0, "{}: {} to {} is a mean of no elements", op, x.shape(),
+        y.view.shape());
   arguments.divisor = divide ? static_cast<double>(arguments.summed_count) : 1;
   const bool rows = arguments.inner > 1;  // sizes of 1 are no axes
   const Index chunk = rows ? kRowChunk : kSumChunk, block = std::min(arguments.inner, kInnerBlock);
@@ -158,7 +162,8 @@ double squared_norm(const ConstView& x) {
     flat = dense;
   }
   const Index chunks = (x.count() + kSquareChunk - 1) / kSquareChunk;
-  const SquareArguments arguments{flat.data(), x.count(), static_cast<double*>(scratch(0, chunks * size_of(f64)))};
+  const SquareArguments arguments{flat.data(), x.count(),
+                                  static_cast<double*>(scratch(0, chunks * size_of(f64)))};
   run(body_of(table().squares, type), type, &arguments, chunks, kSquareChunk);
   const DenormalMode mode(type);
   double total = 0;

@@ -1,5 +1,5 @@
-// For the public side of kernels that go row by row: how views become the operands of their bodies, and memory for what
-// such a kernel needs on the way.
+// For the public side of kernels that go row by row: how views become the operands of their bodies, and
+// memory for what such a kernel needs on the way.
 #pragma once
 
 #include "attune/lib/kernels/table.h"
@@ -7,8 +7,8 @@
 
 namespace attune::kernels {
 
-// Memory of this thread that grows and is kept, so that a kernel called again asks the system for nothing. What a slot
-// held is lost with the next call for that slot; kernels that call each other use different ones.
+// Memory of this thread that grows and is kept, so that a kernel called again asks the system for nothing.
+// What a slot held is lost with the next call for that slot; kernels that call each other use different ones.
 inline constexpr int kScratchSlots = 8;
 void* scratch(int slot, Index bytes);
 View scratch(int slot, const Shape& shape, DType dtype);
@@ -39,8 +39,8 @@ class DenseOut {
   bool wanted_, accumulate_ = false, elsewhere_ = false;
 };
 
-// Calls fail(id, position), which throws, for the first number of `ids` (i32) that is neither `ignored` nor one of
-// 0 ... size - 1. Returns how many are not ignored.
+// Calls fail(id, position), which throws, for the first number of `ids` (i32) that is neither `ignored` nor
+// one of 0 ... size - 1. Returns how many are not ignored.
 inline constexpr Index kNothingIgnored = Index{1} << 40;
 template <class Fail>
 Index check_ids(const ConstView& ids, Index size, Index ignored, Fail&& fail) {
@@ -53,7 +53,8 @@ Index check_ids(const ConstView& ids, Index size, Index ignored, Fail&& fail) {
   for (Index i = 0; i < count; ++i) {
     const Index id = data[offset];
     if (id != ignored) {
-      if (id < 0 || id >= size) [[unlikely]] fail(id, position);
+      if (id < 0 || id >= size) [[unlikely]]
+        fail(id, position);
       ++counted;
     }
     for (int axis = position.rank() - 1; axis >= 0; --axis) {

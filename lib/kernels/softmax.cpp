@@ -9,7 +9,8 @@ namespace {
 SoftmaxArguments arguments_of(const char* op, const View& out, const Visible& visible) {
   const int rank = out.rank(), least = visible.all ? 1 : 2;
   check(is_float(out.dtype()), "{}: {} has no arithmetic", op, out.dtype());
-  check(rank >= least, "{}: {} has no {}", op, out.shape(), visible.all ? "row" : "rows and columns to be causal over");
+  check(rank >= least, "{}: {} has no {}", op, out.shape(),
+        visible.all ? "row" : "rows and columns to be causal over");
   SoftmaxArguments arguments{};
   arguments.rows = row_space(out.shape());
   arguments.width = out.shape().last();
@@ -25,7 +26,8 @@ void check_same(const char* op, const ConstView& a, const ConstView& b) {
 
 void run_rows(const Bodies& bodies, const View& out, const SoftmaxArguments& arguments, Index cost) {
   const Index width = arguments.width;
-  if (out.count() > 0) run(body_of(bodies, out.dtype()), out.dtype(), &arguments, out.count() / width, 32 + width * cost);
+  if (out.count() > 0)
+    run(body_of(bodies, out.dtype()), out.dtype(), &arguments, out.count() / width, 32 + width * cost);
 }
 
 }  // namespace

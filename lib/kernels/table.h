@@ -79,8 +79,8 @@ inline constexpr Index kSumChunk = 1024;    // elements, where the last axis is 
 inline constexpr Index kRowChunk = 64;      // rows, where it is kept
 inline constexpr Index kInnerBlock = 1024;  // columns of such rows
 struct SumArguments {
-  RowSpace kept, summed;  // both without the inner axis
-  RowOperand x, y;        // strides along the kept axes
+  RowSpace kept, summed;      // both without the inner axis
+  RowOperand x, y;            // strides along the kept axes
   Index x_strides[kMaxRank];  // along the summed ones
   Index summed_count, chunks;
   Index inner, x_inner_stride, y_inner_stride;
@@ -110,8 +110,8 @@ struct SquareArguments {
 struct SoftmaxArguments {
   RowSpace rows;
   Index width;
-  RowOperand y, x;       // softmax
-  RowOperand dx, dy;     // softmax_backward, which also takes y
+  RowOperand y, x;    // softmax
+  RowOperand dx, dy;  // softmax_backward, which also takes y
   bool accumulate;
   bool all;
   Index shift;
@@ -133,7 +133,7 @@ struct LayerNormArguments {
 
 // See cross_entropy.h. An item of cross_entropy is a chunk of rows, whose loss is left in `partials` (as double or
 // dual); one of cross_entropy_backward is a row.
-inline constexpr Index kLossChunk = 64;
+inline constexpr Index kLossChunk = 16;
 struct CrossEntropyArguments {
   RowSpace rows;
   Index count, width;

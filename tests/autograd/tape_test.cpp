@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -202,7 +204,7 @@ TEST_CASE("an exception while recording leaves the tape, and tapes after it, as 
       const Var y = Var(p) * 2;
       const Tape inner;
       const Var z = y + 1;
-      if (z.count_or_throw_is_not_needed_here()) throw std::runtime_error("the user's own");
+      if (z.size(0) == 2) throw std::runtime_error("the user's own");
     } catch (const std::runtime_error&) {
     }
     CHECK_THROWS_AS(is_training(), std::invalid_argument);
@@ -238,8 +240,9 @@ TEST_CASE("a tape that ends before the tapes inside of it stops the program, and
   int status = 0;
   waitpid(child, &status, 0);
   CHECK(WIFSIGNALED(status));
-  CHECK(said.substr(0, static_cast<std::size_t>(std::max<ssize_t>(length, 0))).find(
-            "attune: a tape must end on its own thread, and before the tapes around it\n") != std::string::npos);
+  CHECK(said.substr(0, static_cast<std::size_t>(std::max<ssize_t>(length, 0)))
+            .find("attune: a tape must end on its own thread, and before the tapes around it\n") !=
+        std::string::npos);
 }
 
 // -- Backward, and what it refuses. Where it refuses, no gradient has changed.
@@ -290,7 +293,8 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
   SUBCASE("a loss that is no scalar") {
     Tape tape;
     const Var y = Var(p) * 2;
-    CHECK_THROWS_WITH_AS(tape.backward(y), "backward: a loss of shape [2] is not a scalar: reduce it, or give a seed",
+    CHECK_THROWS_WITH_AS(tape.backward(y),
+                         "backward: a loss of shape [2] is not a scalar: reduce it, or give a seed",
                          std::invalid_argument);
     CHECK(unchanged());
     tape.backward(sum(y));  // which may be tried again
@@ -299,9 +303,11 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
   SUBCASE("a seed that does not fit") {
     Tape tape;
     const Var y = Var(p) * 2;
-    CHECK_THROWS_WITH_AS(tape.backward(y, tensor({1, 2, 3}, f64)), "backward: a seed of f64 [3] does not fit a result of f64 [2]",
+    CHECK_THROWS_WITH_AS(tape.backward(y, tensor({1, 2, 3}, f64)),
+                         "backward: a seed of f64 [3] does not fit a result of f64 [2]",
                          std::invalid_argument);
-    CHECK_THROWS_WITH_AS(tape.backward(y, tensor({1, 2}, f32)), "backward: a seed of f32 [2] does not fit a result of f64 [2]",
+    CHECK_THROWS_WITH_AS(tape.backward(y, tensor({1, 2}, f32)),
+                         "backward: a seed of f32 [2] does not fit a result of f64 [2]",
                          std::invalid_argument);
     CHECK(unchanged());
   }
@@ -309,8 +315,9 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
     Tape tape;
     const Var loss = sum(Var(p) * 2);
     tape.backward(loss);
-    CHECK_THROWS_WITH_AS(tape.backward(loss), "backward: this tape was differentiated before: compute again on a new Tape, "
-                                              "where the gradients of parameters add up until the optimizer steps",
+    CHECK_THROWS_WITH_AS(tape.backward(loss),
+                         "backward: this tape was differentiated before: compute again on a new Tape, "
+                         "where the gradients of parameters add up until the optimizer steps",
                          std::invalid_argument);
     CHECK(numbers(p.grad()) == Numbers{9, 9});
   }
@@ -318,15 +325,17 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
     Tape tape;
     const Var x = p;
     const Var loss = sum(detach(x) * 2);
-    const char* message = "backward: the loss of shape [] depends on no parameter and no variable of this tape (those of a "
-                          "tape around it are constants here)";
+    const char* message =
+        "backward: the loss of shape [] depends on no parameter and no variable of this tape (those of a "
+        "tape around it are constants here)";
     CHECK_THROWS_WITH_AS(tape.backward(loss), message, std::invalid_argument);
     Tape inner;
     CHECK_THROWS_WITH_AS(inner.backward(sum(x * 2)), message, std::invalid_argument);
     CHECK(unchanged());
   }
   SUBCASE("a loss of NoGrad, and of a tape around this one") {
-    const char* message = "backward: the loss of shape [] was made in another scope (a NoGrad, or a tape around this one)";
+    const char* message =
+        "backward: the loss of shape [] was made in another scope (a NoGrad, or a tape around this one)";
     const NoGrad outer;
     const Var evaluated = sum(Var(p));
     Tape tape;
@@ -343,7 +352,8 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
       const NoGrad scope;
       return sum(x);
     }();
-    CHECK_THROWS_WITH_AS(tape.backward(ended), "backward: a Var was used after its tape had ended, or on another thread",
+    CHECK_THROWS_WITH_AS(tape.backward(ended),
+                         "backward: a Var was used after its tape had ended, or on another thread",
                          std::invalid_argument);
     CHECK(unchanged());
   }
@@ -373,8 +383,10 @@ TEST_CASE("what backward refuses, it refuses before any gradient has changed") {
     Tape tape;
     const Var loss = sum(Var(p) * 2);
     p.mutable_value();
-    CHECK_THROWS_WITH_AS(tape.backward(loss), "backward: parameter (unnamed) of shape [2] was changed after this tape had "
-                                              "used it: step after backward", std::invalid_argument);
+    CHECK_THROWS_WITH_AS(tape.backward(loss),
+                         "backward: parameter (unnamed) of shape [2] was changed after this tape had "
+                         "used it: step after backward",
+                         std::invalid_argument);
     CHECK(unchanged());
   }
   SUBCASE("a tensor that has changed since") {
@@ -428,8 +440,10 @@ TEST_CASE("B41: a step between forward and backward is an error, and names the p
   Tape tape;
   const Var loss = forward();
   optimizer.step();
-  CHECK_THROWS_WITH_AS(tape.backward(loss), "backward: parameter weight of shape [2, 2] was changed after this tape had "
-                                            "used it: step after backward", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tape.backward(loss),
+                       "backward: parameter weight of shape [2, 2] was changed after this tape had "
+                       "used it: step after backward",
+                       std::invalid_argument);
   CHECK_FALSE(model.weight.has_grad());
   CHECK_FALSE(model.bias.has_grad());
   CHECK(numbers(model.weight.grad()) == Numbers{0, 0, 0, 0});
@@ -442,8 +456,10 @@ TEST_CASE("a parameter of an outer tape that changes before an inner tape's back
   Tape tape;
   const Var x = variable(tensor({3}, f64)), y = x * from_outside;
   p.mutable_value();
-  CHECK_THROWS_WITH_AS(tape.backward(y), "backward: parameter (unnamed) of shape [1] was changed after this tape had used "
-                                         "it: step after backward", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(tape.backward(y),
+                       "backward: parameter (unnamed) of shape [1] was changed after this tape had used "
+                       "it: step after backward",
+                       std::invalid_argument);
   CHECK_FALSE(x.has_grad());
 }
 
@@ -474,8 +490,11 @@ TEST_CASE("flattening a model between forward and backward harms nothing") {
 
 // -- When a parameter is ready.
 
-TEST_CASE("the ready callback comes once per parameter, in reverse order of first use, with the gradient complete") {
-  Parameter first{tensor({2}, f64)}, second{tensor({3}, f64)}, unused{tensor({4}, f64)}, frozen{tensor({5}, f64)};
+TEST_CASE(
+    "the ready callback comes once per parameter, in reverse order of first use, with the gradient "
+    "complete") {
+  Parameter first{tensor({2}, f64)}, second{tensor({3}, f64)}, unused{tensor({4}, f64)},
+      frozen{tensor({5}, f64)};
   frozen.set_trainable(false);
   struct Ready {
     double value, gradient;
@@ -487,7 +506,9 @@ TEST_CASE("the ready callback comes once per parameter, in reverse order of firs
     const Var a = first, b = second, c = unused, d = frozen;
     const Var y = a * b * d;
     const Var loss = y + a;  // a again, last
-    tape.backward(loss, {.ready = [&](const Parameter& p) { order.push_back({p.value().item(), p.grad().item()}); }});
+    tape.backward(loss, {.ready = [&](const Parameter& p) {
+                    order.push_back({p.value().item(), p.grad().item()});
+                  }});
     CHECK(c.item() == 4);
   }
   CHECK(order == std::vector<Ready>{{3, 10}, {2, 16}});
@@ -514,8 +535,9 @@ TEST_CASE("an exception of the ready callback leaves everything reusable") {
     for (int round = 0; round < 3; ++round) {
       Tape tape;
       const Var loss = sum(model(tensor({{1, 2}}, f64)));
-      CHECK_THROWS_AS(tape.backward(loss, {.ready = [](const Parameter&) { throw std::runtime_error("stop"); }}),
-                      std::runtime_error);
+      CHECK_THROWS_AS(
+          tape.backward(loss, {.ready = [](const Parameter&) { throw std::runtime_error("stop"); }}),
+          std::runtime_error);
       CHECK_THROWS_AS(tape.backward(loss), std::invalid_argument);
     }
     model.weight.zero_grad();
@@ -556,7 +578,8 @@ Var cube(Var x) {
 Var weighted_sum(std::span<const Var> terms, std::span<const double> factors) {
   Var y = output(terms[0].shape(), terms, Saves::nothing);
   kernels::fill(into(y), 0);
-  for (std::size_t i = 0; i < terms.size(); ++i) kernels::scale(Out(into(y).view, true), terms[i].value(), factors[i]);
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    kernels::scale(Out(into(y).view, true), terms[i].value(), factors[i]);
   const auto kept_terms = saved(terms);
   const auto kept_factors = saved(factors);
   return record("weighted_sum", y, [=] {
@@ -609,7 +632,7 @@ TEST_CASE("a user's op with a wrong rule is found out") {
   Tensor x = tensor({0.5, -1, 2}, f64);
   const GradcheckReport report = gradcheck(wrong_cube, x);
   CHECK_FALSE(report);
-  CHECK(report.inputs[0].worst == 2);
+  CHECK(report.text().find("WRONG at element ") != std::string::npos);
 }
 
 TEST_CASE("a rule may need lists, also of one Var twice and of constants") {
@@ -668,17 +691,309 @@ Var recomputed(const F& f, Var x) {
   kernels::copy(into(y), value);
   const F* function = &f;
   return record("recomputed", y, [=] {
-    const Tensor again = Tensor::copy_of(x.value()), upstream = Tensor::copy_of(y.grad());
-    Tape inner;
-    const Var leaf = variable(again);
-    inner.backward((*function)(leaf), upstream);
-    if (!leaf.has_grad()) return;
-    const Tensor dx = Tensor::copy_of(leaf.grad());
-    const View kept = saved(dx.shape(), dx.dtype());
-    kernels::copy(kept, dx);
-    // The place belongs to the tape outside, so it is asked for where that is the innermost one.
-    detach(leaf);
+    Tensor dx;
+    {
+      Tape inner;
+      const Var leaf = variable(Tensor::copy_of(x.value()));
+      inner.backward((*function)(leaf), y.grad());
+      dx = Tensor::copy_of(leaf.grad());
+    }
+    if (Out d = add_to(x)) kernels::copy(d, dx);
   });
 }
 
+struct TwoLayers {
+  SmallModel first, second;
+  void each(auto&& visit) { visit("first", first), visit("second", second); }
+  void each(auto&& visit) const { visit("first", first), visit("second", second); }
+  Var operator()(Var x, bool recompute) const {
+    if (!recompute) return second(first(x));
+    return recomputed(second, recomputed(first, x));
+  }
+};
+
 }  // namespace
+
+TEST_CASE("a rule may open a tape of its own and compute again: the same bits, with less memory") {
+  const Tensor input = tensor({{0.3, -2}, {1, 4}, {0, 1}}, f64);
+  Numbers dx[2], gradients[2];
+  for (const bool recompute : {false, true}) {
+    const TwoLayers model;
+    Tape tape;
+    const Var x = variable(input);
+    const Var y = model(x, recompute);
+    tape.backward(sum(y * y));
+    dx[recompute] = numbers(x.grad());
+    for_each_parameter(model, [&](const std::string&, const Parameter& p) {
+      for (double g : numbers(p.grad())) gradients[recompute].push_back(g);
+    });
+  }
+  CHECK(dx[0] == dx[1]);
+  CHECK(gradients[0] == gradients[1]);
+}
+
+TEST_CASE("a tape inside of a rule writes where the one around it does, and spares parameters in a report") {
+  const Tensor input = tensor({{0.3, -2}}, f64);
+  TwoLayers model;
+  GradientSet direct(model), recomputed_set(model);
+  for (const bool recompute : {false, true}) {
+    Tape tape;
+    tape.backward(sum(model(variable(input), recompute)), recompute ? recomputed_set : direct);
+    const Numbers before = numbers(recomputed_set.grad(model.first.weight));
+    tape.report();
+    CHECK(numbers(recomputed_set.grad(model.first.weight)) == before);
+  }
+  for_each_parameter(model, [&](const std::string&, const Parameter& p) {
+    CHECK_FALSE(p.has_grad());
+    CHECK(numbers(p.grad()) == Numbers(static_cast<std::size_t>(p.count()), 0.0));
+    CHECK(numbers(direct.grad(p)) == numbers(recomputed_set.grad(p)));
+  });
+  Tape tape;
+  tape.backward(sum(model(variable(input), true)));
+  const Numbers once = numbers(model.second.bias.grad());
+  tape.report();
+  CHECK(numbers(model.second.bias.grad()) == once);
+}
+
+TEST_CASE("an exception inside of a rule ends that backward alone") {
+  const std::uint64_t before = memory_use().bytes;
+  {
+    Parameter p{tensor({1, 2}, f64)};
+    for (int round = 0; round < 3; ++round) {
+      Tape tape;
+      const Var x = Var(p) * 1;
+      Var y = output({2}, {x});
+      kernels::copy(into(y), x.value());
+      record("failing", y, [=] {
+        add_to(x, x, x);
+        throw std::runtime_error("no more");
+      });
+      const Var z = y * y;
+      keep_grad(z);
+      CHECK_THROWS_WITH_AS(tape.backward(sum(z)), "no more", std::runtime_error);
+    }
+    p.zero_grad();
+    Tape tape;
+    const Var x = p;
+    tape.backward(sum(layer_norm(x * 1, x, x)));
+    Parameter same{tensor({1, 2}, f64)};
+    Tape other;
+    const Var z = same;
+    other.backward(sum(layer_norm(z * 1, z, z)));
+    CHECK(numbers(p.grad()) == numbers(same.grad()));
+  }
+  release_tape_memory();
+  CHECK(memory_use().bytes <= before);
+}
+
+// -- Long graphs.
+
+namespace {
+
+constexpr int kDeep = 200'000;
+
+double gradient_of_sums(bool backward) {
+  Tape tape;
+  const Var x = variable(tensor(1));
+  Var y = x;
+  for (int i = 0; i < kDeep; ++i) y = y + 1;
+  if (y.item() != 200'001) return NAN;
+  if (!backward) return 0;
+  tape.backward(y);
+  return x.grad().item();
+}
+
+double gradient_of_two_branches() {
+  Tape tape;
+  const Var x = variable(tensor(1));
+  Var y = x;
+  for (int i = 0; i < kDeep; ++i) {
+    const Var left = y * 0.5, right = y * 0.5;
+    y = left + right;
+  }
+  tape.backward(y);
+  return x.grad().item();
+}
+
+}  // namespace
+
+TEST_CASE("B39: a graph of 200000 nodes needs no stack, and leaves no memory behind") {
+  release_tape_memory();
+  const std::uint64_t before = memory_use().bytes;
+  CHECK(gradient_of_sums(true) == 1);
+  const std::uint64_t once = memory_use().bytes;
+  CHECK(gradient_of_sums(false) == 0);
+  CHECK(gradient_of_sums(true) == 1);
+  CHECK(memory_use().bytes == once);
+  CHECK(gradient_of_two_branches() == 1);
+  release_tape_memory();
+  CHECK(memory_use().bytes == before);
+}
+
+TEST_CASE("B39: the same on a thread whose stack has 256 KiB") {
+  const std::uint64_t before = memory_use().bytes;
+  double deep = 0, dropped = 1, branches = 0;
+  on_a_small_stack(std::size_t{256} << 10, [&] {
+    deep = gradient_of_sums(true);
+    dropped = gradient_of_sums(false);
+    branches = gradient_of_two_branches();
+  });
+  CHECK(deep == 1);
+  CHECK(dropped == 0);
+  CHECK(branches == 1);
+  CHECK(memory_use().bytes == before);  // a thread's memory ends with it
+}
+
+// -- Threads.
+
+TEST_CASE("two threads with tapes of their own do not meet") {
+  const auto work = [](double factor) {
+    SmallModel model;
+    Numbers result;
+    for (int round = 0; round < 200; ++round) {
+      Tape tape;
+      tape.backward(sum(model(tensor({{factor, 1}}, f64)) * factor));
+    }
+    return numbers(model.weight.grad());
+  };
+  const Numbers alone[] = {work(1), work(-2)};
+  Numbers together[2];
+  std::thread first([&] { together[0] = work(1); }), second([&] { together[1] = work(-2); });
+  first.join();
+  second.join();
+  CHECK(together[0] == alone[0]);
+  CHECK(together[1] == alone[1]);
+}
+
+TEST_CASE("two threads may share a model, each with its GradientSet: the same bits as one after the other") {
+  Gpt model = small_gpt();
+  const CopyTask task({.symbols = 10, .length = 6, .seed = 3});
+  const auto backward_into = [&](GradientSet& set, Index step) {
+    const Batch batch = task.batch(step, 4);
+    Tape tape;
+    const Var logits = model(batch.inputs);
+    tape.backward(cross_entropy(logits, batch.targets), set);
+  };
+  const auto gradients_of = [&] {
+    std::vector<Numbers> all;
+    for_each_parameter(model, [&](const std::string&, Parameter& p) {
+      all.push_back(numbers(p.grad()));
+      p.zero_grad();
+    });
+    return all;
+  };
+  GradientSet first(model), second(model);
+  backward_into(first, 0);
+  backward_into(second, 1);
+  first.add_to_parameters();
+  second.add_to_parameters();
+  const auto one_after_the_other = gradients_of();
+  for (int round = 0; round < 5; ++round) {
+    std::thread a([&] { backward_into(first, 0); }), b([&] { backward_into(second, 1); });
+    a.join();
+    b.join();
+    first.add_to_parameters();
+    second.add_to_parameters();
+    CHECK(gradients_of() == one_after_the_other);
+  }
+}
+
+TEST_CASE("B34: fifty steps of training end at the same bits, on any number of threads, every time") {
+  const int threads_before = threads();
+  const CopyTask task({.symbols = 10, .length = 6, .seed = 7});
+  const auto train = [&] {
+    Gpt model({.vocab = 11, .context = 12, .layers = 1, .heads = 2, .width = 32}, Rng(5));
+    AdamW optimizer(model, {.lr = 1e-3, .clip = 1});
+    for (Index step = 0; step < 50; ++step) {
+      const Batch batch = task.batch(step, 16);
+      Tape tape;
+      const Var logits = model(batch.inputs);
+      tape.backward(cross_entropy(logits, batch.targets));
+      optimizer.step();
+    }
+    return weights_of(model);
+  };
+  set_threads(1);
+  const std::vector<float> first = train();
+  CHECK(std::isfinite(first.front()));
+  for (const int count : {1, 2, 4}) {
+    set_threads(count);
+    for (int run = 0; run < 5; ++run) {
+      const std::vector<float> again = train();
+      REQUIRE(again.size() == first.size());
+      CHECK(std::memcmp(again.data(), first.data(), first.size() * sizeof(float)) == 0);
+    }
+  }
+  set_threads(threads_before);
+}
+
+// -- Memory.
+
+TEST_CASE("the third and later of equal steps allocate nothing") {
+  Gpt model = small_gpt();
+  AdamW optimizer(model, {.lr = 1e-3, .clip = 1});
+  const Batch batch = CopyTask({.symbols = 10, .length = 6}).batch(0, 4);
+  const auto step = [&] {
+    Tape tape;
+    const Var logits = model(batch.inputs);
+    const Var loss = cross_entropy(logits, batch.targets);
+    tape.backward(loss);
+    optimizer.step();
+    return loss.item();
+  };
+  const double first = step();
+  step();
+  const MemoryUse before = memory_use();
+  const std::uint64_t news_before = calls_of_new;
+  double last = 0;
+  for (int i = 0; i < 5; ++i) last = step();
+  CHECK(calls_of_new == news_before);
+  CHECK(memory_use().allocations == before.allocations);
+  CHECK(memory_use().bytes == before.bytes);
+  CHECK(last < first);
+#ifndef ATTUNE_SANITIZED
+  const Parameter counted{tensor({1})};
+  CHECK(calls_of_new > news_before);  // the counter counts
+#endif
+}
+
+TEST_CASE("the memory of an evaluation loop does not grow either") {
+  const Gpt model = small_gpt();
+  const Batch batch = CopyTask({.symbols = 10, .length = 6}).batch(0, 4);
+  const auto evaluate = [&] {
+    const NoGrad scope;
+    return cross_entropy(model(batch.inputs), batch.targets).item();
+  };
+  evaluate();
+  const MemoryUse before = memory_use();
+  const std::uint64_t news_before = calls_of_new;
+  for (int i = 0; i < 5; ++i) evaluate();
+  CHECK(calls_of_new == news_before);
+  CHECK(memory_use().allocations == before.allocations);
+}
+
+TEST_CASE("a thread's tape memory is kept for the next tape, and given back when asked") {
+  release_tape_memory();
+  const std::uint64_t before = memory_use().bytes;
+  const Tensor x = ones({1 << 16});
+  const std::uint64_t with_x = memory_use().bytes;
+  const auto run = [&] {
+    Tape tape;
+    const Var v = variable(x);
+    keep_grad(v);
+    tape.backward(sum(exp(v)));
+    CHECK_THROWS_WITH_AS(release_tape_memory(), "release_tape_memory: a tape is open on this thread",
+                         std::invalid_argument);
+  };
+  run();
+  const std::uint64_t after = memory_use().bytes;
+  CHECK(after > with_x + (1 << 18));
+  run();
+  CHECK(memory_use().bytes == after);
+  release_tape_memory();
+  CHECK(memory_use().bytes == with_x);
+  CHECK(with_x > before);
+  run();
+  CHECK(memory_use().bytes == after);
+  release_tape_memory();
+}

@@ -1,5 +1,5 @@
-// Vars: handles that know their tape, what they borrow and own, views that share memory with what they show, and how
-// gradients come together in them.
+// Vars: handles that know their tape, what they borrow and own, views that share memory with what they show,
+// and how gradients come together in them.
 #include "attune/autograd/var.h"
 
 #include <doctest/doctest.h>
@@ -16,8 +16,8 @@
 
 using namespace attune;
 
-// A tensor is a constant: borrowed where it has a name, taken over where it has none. One that can be neither kept
-// alive nor taken over is refused.
+// A tensor is a constant: borrowed where it has a name, taken over where it has none. One that can be neither
+// kept alive nor taken over is refused.
 static_assert(std::is_convertible_v<Tensor&, Var> && std::is_convertible_v<const Tensor&, Var>);
 static_assert(std::is_convertible_v<Tensor, Var>);
 static_assert(!std::is_convertible_v<const Tensor, Var> && !std::is_constructible_v<Var, const Tensor&&>);
@@ -27,8 +27,10 @@ static_assert(CanBeVariable<Tensor&> && CanBeVariable<const Tensor&> && CanBeVar
 static_assert(!CanBeVariable<const Tensor>);
 static_assert(std::is_trivially_copyable_v<Var> && sizeof(Var) == 8);
 // What was computed can be read, and not written.
-static_assert(std::is_same_v<decltype(std::declval<Var>().value()), ConstView>);
-static_assert(std::is_same_v<decltype(std::declval<Var>().grad()), ConstView>);
+static_assert(std::is_convertible_v<decltype(std::declval<Var>().value()), ConstView>);
+static_assert(!std::is_convertible_v<decltype(std::declval<Var>().value()), View>);
+static_assert(std::is_convertible_v<decltype(std::declval<Var>().grad()), ConstView>);
+static_assert(!std::is_convertible_v<decltype(std::declval<Var>().grad()), View>);
 
 namespace {
 
@@ -54,6 +56,13 @@ Numbers gradient_under_ramp(Tape& tape, Var y, Var x) {
   tape.backward(y, ramp(y.shape(), y.dtype()));
   return numbers(x.grad());
 }
+
+// Users of the library, whom its messages name.
+void reader(Var x) { x.value(); }
+Var constant_of(const Tensor& x) { return x; }
+Var variable_of(const Tensor& x) { return variable(x); }
+Var leaf_of(const Parameter& p) { return p; }
+Var op_of_nothing() { return output({2}, {}); }
 
 }  // namespace
 
@@ -150,26 +159,23 @@ TEST_CASE("a Var of a tape that has ended is refused, and the op is named") {
   refused("gelu", [&] { gelu(dead); });
   refused("softmax", [&] { softmax(dead); });
   refused("add", [&] { fresh + dead; });
-  refused("mul", [&] { dead * fresh; });
+  refused("mul", [&] { dead* fresh; });
   refused("mul", [&] { dead * 2; });
-  refused("operator+", [&] { dead + 1; });
+  refused("add", [&] { dead + 1; });
   refused("matmul", [&] { matmul(dead, fresh); });
   refused("slice", [&] { slice(dead, 0, 0, 1); });
   refused("reshape", [&] { reshape(dead, {2, 1}); });
-  refused("keep_grad", [&] { keep_grad(dead); });
   CHECK(numbers((fresh + 1).value()) == Numbers{2, 3});
 }
 
 TEST_CASE("reading a dead Var is refused in the name of who reads it") {
-  struct Reader {
-    static void look(Var x) { x.value(); }
-  };
   std::vector<Var> dead;
   {
     const NoGrad scope;
     dead.push_back(tensor({1}));
   }
-  CHECK_THROWS_WITH_AS(Reader::look(dead[0]), "look: a Var was used after its tape had ended, or on another thread",
+  CHECK_THROWS_WITH_AS(reader(dead[0]),
+                       "reader: a Var was used after its tape had ended, or on another thread",
                        std::invalid_argument);
   const NoGrad scope;  // whose first Var has the old one's place
   const Var other = tensor({2});
@@ -193,7 +199,7 @@ TEST_CASE("a Var of another thread is refused, and stays good on its own") {
       without_scope = error.what();
     }
     const Tape own;
-    const Var first = tensor({7}, f64);
+    [[maybe_unused]] const Var first = tensor({7}, f64);
     try {
       exp(x);
     } catch (const std::invalid_argument& error) {
@@ -207,48 +213,40 @@ TEST_CASE("a Var of another thread is refused, and stays good on its own") {
 }
 
 TEST_CASE("without a scope nothing is computed, and the message says what to open") {
-  struct Maker {
-    static void constant_of(const Tensor& x) { const Var v = x; }
-    static void variable_of(const Tensor& x) { variable(x); }
-    static void leaf_of(const Parameter& p) { const Var v = p; }
-  };
   const Tensor x = tensor({1, 2});
   const Parameter p{tensor({1, 2})};
-  const std::string why = ": no tape is open on this thread: open a Tape (to differentiate) or a NoGrad (to evaluate)";
-  CHECK_THROWS_WITH_AS(Maker::constant_of(x), ("constant_of" + why).c_str(), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(Maker::variable_of(x), ("variable_of" + why).c_str(), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(Maker::leaf_of(p), ("leaf_of" + why).c_str(), std::invalid_argument);
+  const std::string why =
+      ": no tape is open on this thread: open a Tape (to differentiate) or a NoGrad (to evaluate)";
+  CHECK_THROWS_WITH_AS(constant_of(x), ("constant_of" + why).c_str(), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(variable_of(x), ("variable_of" + why).c_str(), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(leaf_of(p), ("leaf_of" + why).c_str(), std::invalid_argument);
   CHECK_THROWS_WITH_AS(is_training(), ("is_training" + why).c_str(), std::invalid_argument);
-  std::vector<Var> none;
-  struct Op {
-    static Var of_nothing(std::span<const Var> inputs) { return output({2}, inputs); }
-  };
-  CHECK_THROWS_WITH_AS(Op::of_nothing(none), ("of_nothing" + why).c_str(), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(op_of_nothing(), ("op_of_nothing" + why).c_str(), std::invalid_argument);
 }
 
 TEST_CASE("ops refuse what they cannot compute with, by name") {
   const Tape tape;
   const Var single = tensor({1, 2}), wide = tensor({1, 2}, f64), ids = tensor({1, 2}, i32);
   CHECK_THROWS_WITH_AS(single + wide, "add: element types f32 and f64 differ", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(matmul(tensor({{1}}, f64), tensor({{1}}, DType::dual)), "matmul: element types f64 and dual differ",
+  CHECK_THROWS_WITH_AS(matmul(tensor({{1}}, f64), tensor({{1}}, DType::dual)),
+                       "matmul: element types f64 and dual differ", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(exp(ids), "exp: it computes with f32, f64 or dual, and got i32",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(exp(ids), "exp: it computes with f32, f64 or dual, and got i32", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(ids + ids, "add: it computes with f32, f64 or dual, and got i32", std::invalid_argument);
-  struct Op {
-    static Var of_nothing() { return output({2}, {}); }
-  };
-  CHECK_THROWS_WITH_AS(Op::of_nothing(), "of_nothing: it computes with f32, f64 or dual, and got no operand",
+  CHECK_THROWS_WITH_AS(ids + 1, "add: it computes with f32, f64 or dual, and got i32", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(ids + ids, "add: it computes with f32, f64 or dual, and got i32",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS((tensor({1, 2, 3}) + Var(tensor({1, 2}))), "add: [3] and [2] do not broadcast", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(op_of_nothing(),
+                       "op_of_nothing: it computes with f32, f64 or dual, and got no operand",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS((tensor({1, 2, 3}) + Var(tensor({1, 2}))),
+                       "add: [3] and [2] do not broadcast: sizes 3 and 2 differ", std::invalid_argument);
 }
 
 TEST_CASE("a parameter that does not exist is no Var") {
-  struct Layer {
-    static void call(const Parameter& p) { const Var v = p; }
-  };
   const Parameter none;
   const Tape tape;
-  CHECK_THROWS_WITH_AS(Layer::call(none), "call: a parameter that does not exist was used", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(leaf_of(none), "leaf_of: a parameter that does not exist was used",
+                       std::invalid_argument);
 }
 
 // -- Gradients that come together.
@@ -283,7 +281,8 @@ TEST_CASE("an op of one Var twice, and of views of one Var, adds both gradients"
   Tape tape;
   const Var x = variable(tensor({{1, 2}, {3, 4}}, f64));
   // y = x xᵀ: dy = ramp gives dx = (ramp + rampᵀ) x.
-  CHECK(gradient_under_ramp(tape, matmul(x, t(x)), x) == Numbers{2 * 1 + 5 * 3, 2 * 2 + 5 * 4, 5 * 1 + 8 * 3, 5 * 2 + 8 * 4});
+  CHECK(gradient_under_ramp(tape, matmul(x, t(x)), x) ==
+        Numbers{2 * 1 + 5 * 3, 2 * 2 + 5 * 4, 5 * 1 + 8 * 3, 5 * 2 + 8 * 4});
 
   Tape other;
   const Var z = variable(tensor({{1, 2}, {3, 4}}, f64));
@@ -463,7 +462,9 @@ TEST_CASE("expand repeats the value, and its gradient is summed; views of it too
   CHECK(gradient([](Var v) { return t(expand(v, {2, 3})) * 1; }) == Numbers{1 + 3 + 5, 2 + 4 + 6});
   CHECK(gradient([](Var v) { return select(expand(v, {2, 3}), 0, 1) * 1; }) == Numbers{0, 6});
   CHECK(gradient([](Var v) { return permute(expand(v, {2, 2, 1}), {2, 0, 1}) * 1; }) == Numbers{4, 6});
-  CHECK(gradient([](Var v) { return reshape(t(slice(expand(v, {2, 4}), 1, 0, 4, 2)), {4}) * 1; }) == Numbers{4, 6});
+  CHECK(gradient([](Var v) {
+          return reshape(slice(expand(v, {2, 4}), 1, 0, 4, 2), {2, 2, 1}) * 1;
+        }) == Numbers{3, 7});
   CHECK(gradient([](Var v) { return contiguous(expand(v, {2, 3})); }) == Numbers{6, 15});
   CHECK(gradient([](Var v) { return expand(t(v), {3, 2}) * 1; }) == Numbers{9, 12});
   CHECK(gradient([](Var v) {
@@ -487,9 +488,12 @@ TEST_CASE("a view may be differentiated itself, also of a leaf") {
 TEST_CASE("views refuse what is no view, in their own name") {
   const Tape tape;
   const Var v = variable(ramp({2, 3}));
-  CHECK_THROWS_WITH_AS(reshape(t(v), {6}), "reshape: [3, 2] with strides [1, 3] is no view of [6]: copy it with "
-                                           "contiguous() first", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(slice(v, 0, 0, 3), "slice: 0 to 3 is not inside axis 0 of [2, 3]", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(reshape(t(v), {6}),
+                       "reshape: [3, 2] with strides [1, 3] is no view of [6]: copy it with "
+                       "contiguous() first",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(slice(v, 0, 0, 3), "slice: 0 to 3 is not inside axis 0 of [2, 3]",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(permute(v, {0, 0}), "permute: (0, 0) does not name each axis of [2, 3] once",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(expand(v, {3, 3}), "expand: [2, 3] does not stretch to [3, 3]", std::invalid_argument);
@@ -520,31 +524,44 @@ TEST_CASE("gradients of intermediate results are freed, unless kept") {
   CHECK(numbers(viewed.grad()) == Numbers{1, 1});  // whoever shares the memory is kept with it
   CHECK(view.grad().shape() == Shape{2, 1});
   CHECK_FALSE(freed.has_grad());
-  CHECK_THROWS_WITH_AS(freed.grad(), "grad: mul of shape [2] has no gradient: backward has not run or did not reach it, "
-                                     "or it was freed: keep_grad(x) before backward keeps it", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(freed.grad(),
+                       "grad: mul of shape [2] has no gradient: backward has not run or did not reach it, "
+                       "or it was freed: keep_grad(x) before backward keeps it",
+                       std::invalid_argument);
 }
 
 TEST_CASE("a gradient that was not computed cannot be read") {
   Tape tape;
-  const Var x = variable(tensor({1, 2}, f64)), aside = variable(tensor({{1}}, f64)), constant = tensor({1, 2}, f64);
-  CHECK_THROWS_WITH_AS(x.grad(), "grad: variable of shape [2] has no gradient: backward has not run or did not reach it, "
-                                 "or it was freed: keep_grad(x) before backward keeps it", std::invalid_argument);
+  const Var x = variable(tensor({1, 2}, f64)), aside = variable(tensor({{1}}, f64)),
+            constant = tensor({1, 2}, f64);
+  CHECK_THROWS_WITH_AS(
+      x.grad(),
+      "grad: variable of shape [2] has no gradient: backward has not run or did not reach it, "
+      "or it was freed: keep_grad(x) before backward keeps it",
+      std::invalid_argument);
   tape.backward(sum(x * constant));
-  CHECK_THROWS_WITH_AS(aside.grad(), "grad: variable of shape [1, 1] has no gradient: backward has not run or did not "
-                                     "reach it, or it was freed: keep_grad(x) before backward keeps it", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(constant.grad(), "grad: constant of shape [2] has no gradient: backward has not run or did not "
-                                        "reach it, or it was freed: keep_grad(x) before backward keeps it", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(aside.grad(),
+                       "grad: variable of shape [1, 1] has no gradient: backward has not run or did not "
+                       "reach it, or it was freed: keep_grad(x) before backward keeps it",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(constant.grad(),
+                       "grad: constant of shape [2] has no gradient: backward has not run or did not "
+                       "reach it, or it was freed: keep_grad(x) before backward keeps it",
+                       std::invalid_argument);
 }
 
 TEST_CASE("only what depends on something with a gradient can keep one") {
   const Tape tape;
   const Var constant = tensor({1, 2}, f64);
-  CHECK_THROWS_WITH_AS(keep_grad(constant), "keep_grad: constant of shape [2] depends on nothing that has a gradient",
+  CHECK_THROWS_WITH_AS(keep_grad(constant),
+                       "keep_grad: constant of shape [2] depends on nothing that has a gradient",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(keep_grad(constant * 2), "keep_grad: mul of shape [2] depends on nothing that has a gradient",
+  CHECK_THROWS_WITH_AS(keep_grad(constant * 2),
+                       "keep_grad: mul of shape [2] depends on nothing that has a gradient",
                        std::invalid_argument);
   const NoGrad scope;
-  CHECK_THROWS_WITH_AS(keep_grad(variable(tensor({1}))), "keep_grad: variable of shape [1] depends on nothing that has a gradient",
+  CHECK_THROWS_WITH_AS(keep_grad(variable(tensor({1}))),
+                       "keep_grad: variable of shape [1] depends on nothing that has a gradient",
                        std::invalid_argument);
 }
 
@@ -566,8 +583,11 @@ TEST_CASE("the gradients of a long chain do not live all at once") {
 
 // -- Changed under the tape.
 
-TEST_CASE("B41: a tensor that a rule still needs, and that has changed, is an error that names the op and the shape") {
-  const char* message = "backward: a tensor of shape [2], which mul still needs, was changed after this tape had used it";
+TEST_CASE(
+    "B41: a tensor that a rule still needs, and that has changed, is an error that names the op and the "
+    "shape") {
+  const char* message =
+      "backward: a tensor of shape [2], which mul still needs, was changed after this tape had used it";
   SUBCASE("a variable, as x += 7 after y = x * x") {
     Tensor numbers_of_x = tensor({3, 3}, f64);
     Tape tape;
@@ -586,7 +606,10 @@ TEST_CASE("B41: a tensor that a rule still needs, and that has changed, is an er
   }
   SUBCASE("seen through a view, an expand and a detach") {
     const auto views = {+[](Var v) { return slice(v, 0, 0, 2); }, +[](Var v) { return expand(v, {2}); },
-                        +[](Var v) { return detach(v); }, +[](Var v) { return reshape(expand(detach(v), {1, 2}), {2}); }};
+                        +[](Var v) { return detach(v); },
+                        +[](Var v) {
+                          return reshape(expand(detach(v), {1, 2}), {2});
+                        }};
     for (auto* view : views) {
       Tensor factor = tensor({3, 3}, f64);
       Tape tape;
@@ -659,7 +682,8 @@ TEST_CASE("B41: what no rule needs may change") {
 TEST_CASE("B41: the result of an op cannot be written any more") {
   Tape tape;
   const Var x = variable(tensor({3}, f64)), y = exp(x);
-  CHECK_THROWS_WITH_AS(kernels::fill(into(y), 0), "into: exp of shape [1] is finished, and rules may need its numbers",
+  CHECK_THROWS_WITH_AS(kernels::fill(into(y), 0),
+                       "into: exp of shape [1] is finished, and rules may need its numbers",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(into(x), "into: variable of shape [1] is finished, and rules may need its numbers",
                        std::invalid_argument);
@@ -702,8 +726,9 @@ TEST_CASE("in dual a tape cannot use what is differentiated around it") {
   const Tensor two = tensor({2}, DType::dual);
   const Tape outer;
   const Var x = variable(two), constant = two;
-  const std::string why = ": in dual a tape cannot use variable of shape [1] from the tape around it: forward and reverse "
-                          "mode would differ";
+  const std::string why =
+      ": in dual a tape cannot use variable of shape [1] from the tape around it: forward and reverse "
+      "mode would differ";
   {
     const Tape inner;
     const Var w = variable(two);

@@ -1,5 +1,5 @@
-// The floors: lib knows nothing of autograd, autograd nothing of layers, and no library knows of the programs.
-// Every #include of the source tree is read; one that goes up fails with its file and line.
+// The floors: lib knows nothing of autograd, autograd nothing of layers, and no library knows of the
+// programs. Every #include of the source tree is read; one that goes up fails with its file and line.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -24,7 +24,8 @@ std::optional<std::size_t> height(const std::string& path) {
   return static_cast<std::size_t>(floor - kFloors.begin());
 }
 
-// What an #include line names, with its first quote or bracket: `"attune/lib/view.h`, `<vector`. Empty otherwise.
+// What an #include line names, with its first quote or bracket: `"attune/lib/view.h`, `<vector`. Empty
+// otherwise.
 std::string included(const std::string& line) {
   const std::size_t hash = line.find_first_not_of(" \t");
   if (hash == std::string::npos || line[hash] != '#') return "";
@@ -49,7 +50,8 @@ std::string objection(const std::string& path, const std::string& line) {
     if (!to) return "there is no such floor";
     return *to > *from ? "goes up" : "";
   }
-  // A path without attune/ is for the files of one program: the libraries name whole paths, which installed ones have.
+  // A path without attune/ is for the files of one program: the libraries name whole paths, which installed
+  // ones have.
   if (include[0] == '"' && !starts_with(path, "examples/")) return "does not start with attune/";
   return "";
 }

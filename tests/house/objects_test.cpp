@@ -1,8 +1,8 @@
 // What the compiled objects may hold, so that one program runs on every x86-64 CPU.
 //
-// An inline function that leaves an AVX object as a weak symbol may be the copy that the linker keeps for the whole
-// program, which then stops with an illegal instruction on an older CPU. So no weak symbol leaves those objects, and no
-// other object has AVX instructions.
+// An inline function that leaves an AVX object as a weak symbol may be the copy that the linker keeps for the
+// whole program, which then stops with an illegal instruction on an older CPU. So no weak symbol leaves those
+// objects, and no other object has AVX instructions.
 #include <doctest/doctest.h>
 
 #include <cstdio>
@@ -22,7 +22,9 @@ std::vector<std::string> lines_of_file(const std::string& path) {
 }
 
 std::vector<std::string> isa_objects() { return lines_of_file(ATTUNE_BUILD_DIR "/objects/isa.txt"); }
-std::vector<std::string> portable_objects() { return lines_of_file(ATTUNE_BUILD_DIR "/objects/portable.txt"); }
+std::vector<std::string> portable_objects() {
+  return lines_of_file(ATTUNE_BUILD_DIR "/objects/portable.txt");
+}
 
 // Calls `each` with every line that a command prints.
 template <class F>
@@ -51,7 +53,8 @@ bool is_weak(const std::string& line) {
 
 // Sanitizers and coverage bring symbols of their own, some of them weak.
 bool is_instrumented(const std::string& line) {
-  return contains(line, "__asan_") || contains(line, "__ubsan_") || contains(line, "__tsan_") || contains(line, "__gcov_");
+  return contains(line, "__asan_") || contains(line, "__ubsan_") || contains(line, "__tsan_") ||
+         contains(line, "__gcov_");
 }
 
 // A line of objdump: an address, a tab, the instruction. The names of all AVX instructions start with a v.

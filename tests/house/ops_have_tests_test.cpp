@@ -1,4 +1,5 @@
-// An op is a header in autograd/ops/, its test, and a line of autograd/ops.h. A header without one of the others fails here.
+// An op is a header in autograd/ops/, its test, and a line of autograd/ops.h. A header without one of the
+// others fails here.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,7 +18,8 @@ std::set<std::string> names(const fs::path& folder, const std::string& ending) {
   std::set<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    if (name.size() > ending.size() && name.ends_with(ending)) found.insert(name.substr(0, name.size() - ending.size()));
+    if (name.size() > ending.size() && name.ends_with(ending))
+      found.insert(name.substr(0, name.size() - ending.size()));
   }
   return found;
 }
@@ -56,7 +58,8 @@ TEST_CASE("every op has a test and a line of ops.h, and its test runs check_op")
   const fs::path root = ATTUNE_SOURCE_DIR;
   const std::set<std::string> ops = names(root / "autograd/ops", ".h");
   CHECK(ops.size() > 10);  // the folder was found
-  for (const std::string& what : missing(ops, names(root / "tests/autograd/ops", "_test.cpp"), lines(root / "autograd/ops.h")))
+  for (const std::string& what :
+       missing(ops, names(root / "tests/autograd/ops", "_test.cpp"), lines(root / "autograd/ops.h")))
     FAIL_CHECK("missing: " << what);
   for (const std::string& op : ops) {
     const fs::path test = root / "tests/autograd/ops" / (op + "_test.cpp");
@@ -66,10 +69,12 @@ TEST_CASE("every op has a test and a line of ops.h, and its test runs check_op")
 
 TEST_CASE("an op without a test, or without its line, is seen") {
   using List = std::vector<std::string>;
-  const std::string exp_line = "#include \"attune/autograd/ops/exp.h\"", log_line = "#include \"attune/autograd/ops/log.h\"";
+  const std::string exp_line = "#include \"attune/autograd/ops/exp.h\"",
+                    log_line = "#include \"attune/autograd/ops/log.h\"";
   CHECK(missing({"exp", "log"}, {"exp", "log"}, {exp_line, log_line}) == List{});
   CHECK(missing({"exp", "log"}, {"exp"}, {exp_line, log_line}) == List{"tests/autograd/ops/log_test.cpp"});
   CHECK(missing({"exp", "log"}, {"exp", "log"}, {exp_line}) == List{"in autograd/ops.h: " + log_line});
-  CHECK(missing({"exp", "log"}, {"exp", "log"}, {exp_line, "// " + log_line}) == List{"in autograd/ops.h: " + log_line});
+  CHECK(missing({"exp", "log"}, {"exp", "log"}, {exp_line, "// " + log_line}) ==
+        List{"in autograd/ops.h: " + log_line});
   CHECK(missing({"exp"}, {"exp", "lgo"}, {exp_line}) == List{"autograd/ops/lgo.h"});
 }

@@ -1,4 +1,5 @@
-// attention() and MultiHeadAttention: the formula in double, masks, empty sizes, layouts, and what they refuse.
+// attention() and MultiHeadAttention: the formula in double, masks, empty sizes, layouts, and what they
+// refuse.
 #include "attune/layers/attention.h"
 
 #include "../lib/kernel_check.h"
@@ -49,7 +50,8 @@ Doubles reference(const ConstView& q, const ConstView& k, const ConstView& v, do
   for (Index b = 0; b < q.size(0); ++b)
     for (Index h = 0; h < q.size(1); ++h) {
       const auto head = [&](const ConstView& x) { return reader(x.select(0, b).select(0, h)); };
-      const Doubles part = one_head(head(q), head(k), head(v), q.size(2), k.size(2), q.size(3), v.size(3), scale, causal);
+      const Doubles part =
+          one_head(head(q), head(k), head(v), q.size(2), k.size(2), q.size(3), v.size(3), scale, causal);
       y.insert(y.end(), part.begin(), part.end());
     }
   return y;
@@ -71,9 +73,11 @@ Doubles reference(const ConstView& x, const MultiHeadAttention& layer, bool caus
   const Index length = x.size(0), d = layer.key_width, dv = layer.value_width, heads = layer.heads;
   Tensor said({length, heads * dv}, f64);
   for (Index h = 0; h < heads; ++h) {
-    const auto columns = [&](Index from) { return [&all, from](Index i, Index c) { return all.at({i, from + c}); }; };
-    const Doubles y = one_head(columns(h * d), columns((heads + h) * d), columns(2 * heads * d + h * dv), length, length,
-                               d, dv, 1 / std::sqrt(static_cast<double>(d)), causal);
+    const auto columns = [&](Index from) {
+      return [&all, from](Index i, Index c) { return all.at({i, from + c}); };
+    };
+    const Doubles y = one_head(columns(h * d), columns((heads + h) * d), columns(2 * heads * d + h * dv),
+                               length, length, d, dv, 1 / std::sqrt(static_cast<double>(d)), causal);
     for (Index i = 0; i < length; ++i)
       for (Index c = 0; c < dv; ++c) said.set({i, h * dv + c}, y[at(i * dv + c)]);
   }
@@ -127,19 +131,22 @@ TEST_CASE("attention: softmax(scale q kᵀ) v, whole and causal, L and S and d a
   for (const DType dtype : {f32, f64, DType::dual})
     for (const bool causal : {false, true})
       for (const auto& [queries, keys] : {std::pair<Index, Index>{5, 5}, {3, 6}, {1, 7}, {6, 3}}) {
-        const Tensor q = random({2, 3, queries, 4}, dtype, 1, -2, 2), k = random({2, 3, keys, 4}, dtype, 2, -2, 2);
+        const Tensor q = random({2, 3, queries, 4}, dtype, 1, -2, 2),
+                     k = random({2, 3, keys, 4}, dtype, 2, -2, 2);
         const Tensor v = random({2, 3, keys, 5}, dtype, 3);
         const Mask mask = causal ? Mask::causal() : Mask();
-        check_close(evaluate(q, k, v, {.mask = mask}), reference(q, k, v, 0.5, causal), tolerance(dtype), tolerance(dtype));
-        check_close(evaluate(q, k, v, {.mask = mask, .scale = 0.3}), reference(q, k, v, 0.3, causal), tolerance(dtype),
+        check_close(evaluate(q, k, v, {.mask = mask}), reference(q, k, v, 0.5, causal), tolerance(dtype),
                     tolerance(dtype));
+        check_close(evaluate(q, k, v, {.mask = mask, .scale = 0.3}), reference(q, k, v, 0.3, causal),
+                    tolerance(dtype), tolerance(dtype));
         check_close(evaluate(q, k, v, {.mask = mask, .scale = Scale::none()}), reference(q, k, v, 1, causal),
                     tolerance(dtype), tolerance(dtype));
       }
 }
 
 TEST_CASE("attention: an example to follow by hand") {
-  const Tensor q = tensor({{1, 1}}, f64), k = tensor({{1, 1}, {1, -1}}, f64), v = tensor({{10, 0}, {0, 10}}, f64);
+  const Tensor q = tensor({{1, 1}}, f64), k = tensor({{1, 1}, {1, -1}}, f64),
+               v = tensor({{10, 0}, {0, 10}}, f64);
   const Tensor scores = tapped("scores", [&] { attention(q, k, v); });
   CHECK(scores.at({0, 0}) == doctest::Approx(std::sqrt(2.0)).epsilon(1e-15));
   CHECK(scores.at({0, 1}) == 0);
@@ -201,13 +208,15 @@ TEST_CASE("attention: weights are at least 0, sum to 1, and are exactly 0 where 
 }
 
 TEST_CASE("attention: large scores saturate, and nothing overflows") {
-  const Tensor q = tensor({{1e4, 0}}), k = tensor({{1e4, 0}, {0, 1e4}, {-1e4, 0}}), v = tensor({{1}, {2}, {3}});
+  const Tensor q = tensor({{1e4, 0}}), k = tensor({{1e4, 0}, {0, 1e4}, {-1e4, 0}}),
+               v = tensor({{1}, {2}, {3}});
   CHECK(evaluate(q, k, v).item() == 1);
 }
 
 TEST_CASE("attention: gradients of q, k and v, whole and causal") {
   for (const Mask& mask : {Mask(), Mask::causal(), Mask::causal(Align::top_left)}) {
-    Tensor q = random({2, 2, 3, 4}, f64, 1), k = random({2, 2, 5, 4}, f64, 2), v = random({2, 2, 5, 3}, f64, 3);
+    Tensor q = random({2, 2, 3, 4}, f64, 1), k = random({2, 2, 5, 4}, f64, 2),
+           v = random({2, 2, 5, 3}, f64, 3);
     const GradcheckReport report =
         gradcheck([&](Var a, Var b, Var c) { return attention(a, b, c, {.mask = mask}); }, q, k, v);
     CHECK_MESSAGE(report.passed(), report.text());
@@ -216,15 +225,19 @@ TEST_CASE("attention: gradients of q, k and v, whole and causal") {
 
 TEST_CASE("attention: one tensor as query, key and value") {
   Tensor x = random({2, 5, 4}, f64, 1);
-  const GradcheckReport report = gradcheck([](Var a) { return attention(a, a, a, {.mask = Mask::causal()}); }, x);
+  const GradcheckReport report =
+      gradcheck([](Var a) { return attention(a, a, a, {.mask = Mask::causal()}); }, x);
   CHECK_MESSAGE(report.passed(), report.text());
 }
 
 TEST_CASE("attention: rank 2 is one head, rank 3 several, rank 5 batches of batches") {
   const Tensor q = random({6, 4, 3}, f64, 1), k = random({6, 5, 3}, f64, 2), v = random({6, 5, 2}, f64, 3);
   const Tensor y = evaluate(q, k, v);
-  const auto in_shape = [](const Tensor& x, const Shape& shape) { return Tensor::copy_of(x.view().reshape(shape)); };
-  const Tensor deep = evaluate(in_shape(q, {1, 3, 2, 4, 3}), in_shape(k, {1, 3, 2, 5, 3}), in_shape(v, {1, 3, 2, 5, 2}));
+  const auto in_shape = [](const Tensor& x, const Shape& shape) {
+    return Tensor::copy_of(x.view().reshape(shape));
+  };
+  const Tensor deep =
+      evaluate(in_shape(q, {1, 3, 2, 4, 3}), in_shape(k, {1, 3, 2, 5, 3}), in_shape(v, {1, 3, 2, 5, 2}));
   CHECK(deep.shape() == Shape{1, 3, 2, 4, 2});
   CHECK(values(deep) == values(y));
   for (Index head = 0; head < 6; ++head) {
@@ -234,17 +247,20 @@ TEST_CASE("attention: rank 2 is one head, rank 3 several, rank 5 batches of batc
 }
 
 TEST_CASE("attention: heads in another order give the same results in that order") {
-  const Tensor q = random({1, 3, 5, 4}, f32, 1), k = random({1, 3, 5, 4}, f32, 2), v = random({1, 3, 5, 4}, f32, 3);
+  const Tensor q = random({1, 3, 5, 4}, f32, 1), k = random({1, 3, 5, 4}, f32, 2),
+               v = random({1, 3, 5, 4}, f32, 3);
   const auto rotated = [](const Tensor& x) {
     Tensor y(x.shape(), x.dtype());
-    for (Index head = 0; head < 3; ++head) kernels::copy(y.view().select(1, (head + 1) % 3), x.view().select(1, head));
+    for (Index head = 0; head < 3; ++head)
+      kernels::copy(y.view().select(1, (head + 1) % 3), x.view().select(1, head));
     return y;
   };
   CHECK(same_bits(evaluate(rotated(q), rotated(k), rotated(v)), rotated(evaluate(q, k, v))));
 }
 
 TEST_CASE("attention: the same bits in every layout, and merged heads are a view") {
-  const Tensor q = random({2, 3, 5, 4}, f32, 1), k = random({2, 3, 6, 4}, f32, 2), v = random({2, 3, 6, 7}, f32, 3);
+  const Tensor q = random({2, 3, 5, 4}, f32, 1), k = random({2, 3, 6, 4}, f32, 2),
+               v = random({2, 3, 6, 7}, f32, 3);
   const Tensor expected = evaluate(q, k, v, {.mask = Mask::causal()});
   for (int layout = 0; layout < kLayouts; ++layout) {
     // A constant from a strided view: sliced out of what surrounds it.
@@ -253,7 +269,8 @@ TEST_CASE("attention: the same bits in every layout, and merged heads are a view
       const Var whole = Tensor::copy_of(arranged.memory);
       const View& view = arranged.view;
       return view_of("arranged", whole, [&](const View& copy) {
-        const auto bytes = static_cast<const char*>(view.data()) - static_cast<const char*>(arranged.memory.view().data());
+        const auto bytes =
+            static_cast<const char*>(view.data()) - static_cast<const char*>(arranged.memory.view().data());
         return View(static_cast<char*>(copy.data()) + bytes, view.layout());
       });
     };
@@ -278,8 +295,8 @@ TEST_CASE("attention: the same bits on every row and for any number of threads, 
     const Var c = variable(v);
     const Var y = attention(a, b, c, {.mask = Mask::causal()});
     tape.backward(y, up);
-    const Tensor result = Tensor::copy_of(y.value()), dq = Tensor::copy_of(a.grad()), dk = Tensor::copy_of(b.grad()),
-                 dv = Tensor::copy_of(c.grad());
+    const Tensor result = Tensor::copy_of(y.value()), dq = Tensor::copy_of(a.grad()),
+                 dk = Tensor::copy_of(b.grad()), dv = Tensor::copy_of(c.grad());
     return joined({&result, &dq, &dk, &dv});
   });
   CHECK(threads() >= 1);
@@ -332,13 +349,17 @@ TEST_CASE("attention: what is refused") {
   const auto refused = [](const Shape& q, const Shape& k, const Shape& v, const char* message) {
     CHECK_THROWS_WITH_AS(evaluate(Tensor(q), Tensor(k), Tensor(v)), message, std::invalid_argument);
   };
-  refused({1, 2, 3, 0}, {1, 2, 4, 0}, {1, 2, 4, 5}, "attention: q [1, 2, 3, 0], v [1, 2, 4, 5]: a head has no width");
-  refused({1, 2, 3, 4}, {1, 2, 4, 4}, {1, 2, 4, 0}, "attention: q [1, 2, 3, 4], v [1, 2, 4, 0]: a head has no width");
-  refused({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 6, 4}, "attention: k [1, 2, 5, 4] has 5 keys and v [1, 2, 6, 4] has 6");
+  refused({1, 2, 3, 0}, {1, 2, 4, 0}, {1, 2, 4, 5},
+          "attention: q [1, 2, 3, 0], v [1, 2, 4, 5]: a head has no width");
+  refused({1, 2, 3, 4}, {1, 2, 4, 4}, {1, 2, 4, 0},
+          "attention: q [1, 2, 3, 4], v [1, 2, 4, 0]: a head has no width");
+  refused({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 6, 4},
+          "attention: k [1, 2, 5, 4] has 5 keys and v [1, 2, 6, 4] has 6");
   refused({1, 2, 3, 4}, {1, 2, 5, 3}, {1, 2, 5, 4},
           "attention: q [1, 2, 3, 4] and k [1, 2, 5, 3]: widths 4 and 3 differ");
-  refused({1, 2, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4},
-          "attention: q [1, 2, 3, 4], k [2, 2, 5, 4] and v [2, 2, 5, 4] need two axes and the same leading ones");
+  refused(
+      {1, 2, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4},
+      "attention: q [1, 2, 3, 4], k [2, 2, 5, 4] and v [2, 2, 5, 4] need two axes and the same leading ones");
   refused({2, 3, 4}, {2, 3, 4}, {3, 4},
           "attention: q [2, 3, 4], k [2, 3, 4] and v [3, 4] need two axes and the same leading ones");
   refused({4}, {4}, {4}, "attention: q [4], k [4] and v [4] need two axes and the same leading ones");
@@ -365,8 +386,8 @@ TEST_CASE("multi-head attention: the formula, with any widths per head") {
           const Tensor y = evaluate(layer, x);
           REQUIRE(y.shape() == Shape{2, 5, 6});
           for (Index b = 0; b < 2; ++b)
-            check_close(y.view().select(0, b), reference(x.view().select(0, b), layer, causal), tolerance(dtype),
-                        tolerance(dtype));
+            check_close(y.view().select(0, b), reference(x.view().select(0, b), layer, causal),
+                        tolerance(dtype), tolerance(dtype));
         }
 }
 
@@ -378,7 +399,8 @@ TEST_CASE("multi-head attention: the widths of its maps") {
   CHECK(free.qkv.weight.shape() == Shape{6, 51});
   CHECK(free.out.weight.shape() == Shape{21, 6});
   // A width that the heads do not divide, where both are given.
-  CHECK(make_layer({.width = 7, .heads = 2, .key_width = 3, .value_width = 3}).qkv.weight.shape() == Shape{7, 18});
+  CHECK(make_layer({.width = 7, .heads = 2, .key_width = 3, .value_width = 3}).qkv.weight.shape() ==
+        Shape{7, 18});
 }
 
 TEST_CASE("multi-head attention: causal, what comes later changes no bit") {
@@ -401,18 +423,21 @@ TEST_CASE("multi-head attention: without a mask, tokens in another order give re
   Tensor turned(x.shape(), f64);
   for (Index t = 0; t < 5; ++t) kernels::copy(turned.view().select(1, 4 - t), x.view().select(1, t));
   const Tensor y = evaluate(layer, x), after = evaluate(layer, turned);
-  for (Index t = 0; t < 5; ++t) check_close(after.view().select(1, 4 - t), values(y.view().select(1, t)), 1e-13, 1e-14);
+  for (Index t = 0; t < 5; ++t)
+    check_close(after.view().select(1, 4 - t), values(y.view().select(1, t)), 1e-13, 1e-14);
 }
 
 TEST_CASE("multi-head attention: heads may change places, with their columns and rows") {
   MultiHeadAttention layer = make_layer({.width = 8, .heads = 2, .mask = Mask::causal()});
   const Cast cast(layer, f64);
   const Tensor x = random({2, 5, 8}, f64, 1), before = evaluate(layer, x);
-  const Tensor qkv = Tensor::copy_of(layer.qkv.weight.value()), out = Tensor::copy_of(layer.out.weight.value());
+  const Tensor qkv = Tensor::copy_of(layer.qkv.weight.value()),
+               out = Tensor::copy_of(layer.out.weight.value());
   for (Index part = 0; part < 3; ++part)
     for (Index head = 0; head < 2; ++head)
-      kernels::copy(layer.qkv.weight.mutable_value().slice(1, 8 * part + 4 * (1 - head), 8 * part + 4 * (2 - head)),
-                    qkv.view().slice(1, 8 * part + 4 * head, 8 * part + 4 * (head + 1)));
+      kernels::copy(
+          layer.qkv.weight.mutable_value().slice(1, 8 * part + 4 * (1 - head), 8 * part + 4 * (2 - head)),
+          qkv.view().slice(1, 8 * part + 4 * head, 8 * part + 4 * (head + 1)));
   for (Index head = 0; head < 2; ++head)
     kernels::copy(layer.out.weight.mutable_value().slice(0, 4 * (1 - head), 4 * (2 - head)),
                   out.view().slice(0, 4 * head, 4 * (head + 1)));
@@ -456,9 +481,10 @@ TEST_CASE("multi-head attention: an empty batch and an empty sequence") {
 }
 
 TEST_CASE("multi-head attention: what is refused") {
-  CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 3}), "attention: a width of 16 does not divide among 3 heads",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 0}), "attention: a width of 16 does not divide among 0 heads",
-                       std::invalid_argument);
-  CHECK_THROWS_AS(make_layer({.width = 16, .heads = 0, .key_width = 2, .value_width = 2}), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 3}),
+                       "attention: a width of 16 does not divide among 3 heads", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 0}),
+                       "attention: a width of 16 does not divide among 0 heads", std::invalid_argument);
+  CHECK_THROWS_AS(make_layer({.width = 16, .heads = 0, .key_width = 2, .value_width = 2}),
+                  std::invalid_argument);
 }

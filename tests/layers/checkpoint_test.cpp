@@ -20,7 +20,8 @@ class TemporaryFile {
  public:
   TemporaryFile() {
     static int number = 0;
-    path_ = std::filesystem::temp_directory_path() / fmt::format("attune-checkpoint-{}-{}", getpid(), number++);
+    path_ =
+        std::filesystem::temp_directory_path() / fmt::format("attune-checkpoint-{}-{}", getpid(), number++);
   }
   ~TemporaryFile() { std::filesystem::remove(path_); }
   operator const std::filesystem::path&() const { return path_; }  // NOLINT: it stands for its path
@@ -48,7 +49,8 @@ Gpt make_gpt(std::uint64_t seed) {
 
 std::vector<Tensor> copies(Gpt& model) {
   std::vector<Tensor> result;
-  for_each_parameter(model, [&](const std::string&, const Parameter& p) { result.push_back(Tensor::copy_of(p.value())); });
+  for_each_parameter(
+      model, [&](const std::string&, const Parameter& p) { result.push_back(Tensor::copy_of(p.value())); });
   return result;
 }
 
@@ -65,7 +67,8 @@ void check_refused(const std::vector<NamedView>& tensors, const std::string& mes
     said = error.what();
   }
   std::string expected = message;
-  if (const auto place = expected.find("FILE"); place != std::string::npos) expected.replace(place, 4, file.string());
+  if (const auto place = expected.find("FILE"); place != std::string::npos)
+    expected.replace(place, 4, file.string());
   CHECK(said == expected);
   CHECK(same_bits(model.a.value(), before.a.value()));
   CHECK(same_bits(model.b.value(), before.b.value()));
@@ -114,9 +117,10 @@ TEST_CASE("checkpoint: an f64 model is saved as such, and only loaded as such") 
     load_parameters(other, file);
     CHECK(other.a.value().as<double>()[0] == 0.1);
   }
-  CHECK_THROWS_WITH_AS(load_parameters(other, file),
-                       ("load: 'a' is f64 [2, 3] in " + file.string() + ", and f32 [2, 3] in the model").c_str(),
-                       std::runtime_error);
+  CHECK_THROWS_WITH_AS(
+      load_parameters(other, file),
+      ("load: 'a' is f64 [2, 3] in " + file.string() + ", and f32 [2, 3] in the model").c_str(),
+      std::runtime_error);
 }
 
 TEST_CASE("checkpoint: a shared parameter is saved once") {

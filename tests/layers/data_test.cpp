@@ -15,7 +15,9 @@ namespace {
 
 std::vector<double> row(const Tensor& x, Index i) { return values(x.view().select(0, i)); }
 
-bool same(const Batch& a, const Batch& b) { return same_bits(a.inputs, b.inputs) && same_bits(a.targets, b.targets); }
+bool same(const Batch& a, const Batch& b) {
+  return same_bits(a.inputs, b.inputs) && same_bits(a.targets, b.targets);
+}
 
 // 0, 1, 2, ...: `count` characters, each its own.
 std::string alphabet(int count) {
@@ -116,11 +118,14 @@ TEST_CASE("text: characters are numbered in the order of their codes, there and 
 
 TEST_CASE("text: a character or an id that it does not have is named") {
   const CharacterText text("abc");
-  CHECK_THROWS_WITH_AS(text.encode("abz"), "text: the character 0x7a does not occur in it", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(text.encode("\xe9"), "text: the character 0xe9 does not occur in it", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.encode("abz"), "text: the character 0x7a does not occur in it",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.encode("\xe9"), "text: the character 0xe9 does not occur in it",
+                       std::invalid_argument);
   const std::int32_t large[] = {0, 3}, negative[] = {-1};
   CHECK_THROWS_WITH_AS(text.decode(large), "text: id 3 is outside of 3 characters", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(text.decode(negative), "text: id -1 is outside of 3 characters", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.decode(negative), "text: id -1 is outside of 3 characters",
+                       std::invalid_argument);
 }
 
 TEST_CASE("text: targets are the inputs one character further on") {
@@ -150,7 +155,8 @@ TEST_CASE("text: every start is as likely as any other, the last one included") 
   std::vector<int> count(7, 0);
   const Batch batch = text.batch(Rng(1), 0, 10000, 4);
   for (Index i = 0; i < 10000; ++i) ++count[static_cast<std::size_t>(batch.inputs.at({i, 0}))];
-  for (std::size_t start = 0; start < 3; ++start) CHECK(std::abs(count[start] - 3333) < 236);  // five deviations
+  for (std::size_t start = 0; start < 3; ++start)
+    CHECK(std::abs(count[start] - 3333) < 236);  // five deviations
   CHECK(count[0] + count[1] + count[2] == 10000);
 }
 
@@ -175,20 +181,29 @@ TEST_CASE("text: a batch depends on the stream and the step alone") {
 
 TEST_CASE("text: what is too short says what it needs") {
   const CharacterText text(alphabet(8), 0.5), empty(""), single("x");
-  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 1, 4), "text: the training part has 4 characters, and a window needs 5",
+  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 1, 4),
+                       "text: the training part has 4 characters, and a window needs 5",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(text.validation_batch(Rng(1), 0, 1, 4),
-                       "text: the validation part has 4 characters, and a window needs 5", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(empty.batch(Rng(1), 0, 1, 4), "text: the training part has 0 characters, and a window needs 5",
+                       "text: the validation part has 4 characters, and a window needs 5",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(single.batch(Rng(1), 0, 1, 1), "text: the training part has 0 characters, and a window needs 2",
+  CHECK_THROWS_WITH_AS(empty.batch(Rng(1), 0, 1, 4),
+                       "text: the training part has 0 characters, and a window needs 5",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(single.batch(Rng(1), 0, 1, 1),
+                       "text: the training part has 0 characters, and a window needs 2",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(single.validation_batch(Rng(1), 0, 1, 1),
-                       "text: the validation part has 1 characters, and a window needs 2", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 0, 4), "text: no batch of 0 windows of 4 at step 0", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(text.batch(Rng(1), -1, 1, 4), "text: no batch of 1 windows of 4 at step -1", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 1, 0), "text: no batch of 1 windows of 0 at step 0", std::invalid_argument);
-  for (const double share : {0.0, 1.0, -0.1, kNan}) CHECK_THROWS_AS(CharacterText("abc", share), std::invalid_argument);
+                       "text: the validation part has 1 characters, and a window needs 2",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 0, 4), "text: no batch of 0 windows of 4 at step 0",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.batch(Rng(1), -1, 1, 4), "text: no batch of 1 windows of 4 at step -1",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 1, 0), "text: no batch of 1 windows of 0 at step 0",
+                       std::invalid_argument);
+  for (const double share : {0.0, 1.0, -0.1, kNan})
+    CHECK_THROWS_AS(CharacterText("abc", share), std::invalid_argument);
 }
 
 TEST_CASE("text: from a file, and what is none") {

@@ -7,7 +7,8 @@ using namespace attune;
 using namespace attune::check_kernels;
 
 TEST_CASE("draw: five shades, and what is no weight shows") {
-  CHECK(draw_attention(tensor({{0, 0.01, 0.02, 0.1, 0.2, 0.25, 0.5, 0.6, 0.7, 0.8, 1}})) == " ····░░░░▒▒▒▒▓▓▓▓▓▓████\n");
+  CHECK(draw_attention(tensor({{0, 0.01, 0.02, 0.1, 0.2, 0.25, 0.5, 0.6, 0.7, 0.8, 1}})) ==
+        " ····░░░░▒▒▒▒▓▓▓▓▓▓████\n");
   CHECK(draw_attention(full({1, 1}, kNan)) == " ??\n");
   CHECK(draw_attention(full({1, 1}, -0.5)) == " ??\n");
   CHECK(draw_attention(full({1, 1}, 2)) == " ██\n");
@@ -42,8 +43,8 @@ TEST_CASE("draw: any layout, any type, and a map of nothing") {
 }
 
 TEST_CASE("draw: what is no map is refused") {
-  CHECK_THROWS_WITH_AS(draw_attention(Tensor({2, 3, 3})), "draw_attention: [2, 3, 3] is no map of [queries, keys]",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(draw_attention(Tensor({2, 3, 3})),
+                       "draw_attention: [2, 3, 3] is no map of [queries, keys]", std::invalid_argument);
 }
 
 TEST_CASE("sparkline: from the least to the largest") {

@@ -1,6 +1,7 @@
-// What another implementation computed: values and gradients of ops, layers, a whole GPT and its training, in f64 to
-// the last digits, and in f32.
+// What another implementation computed: values and gradients of ops, layers, a whole GPT and its training, in
+// f64 to the last digits, and in f32.
 #include "../support/golden.h"
+
 #include "attune/autograd/ops.h"
 #include "attune/layers/optim.h"
 #include "attune/layers/transformer.h"
@@ -303,9 +304,9 @@ TEST_CASE("golden: a pre-norm transformer block") {
   const File file("block_pre_norm");
   for (const DType dtype : dtypes(file)) {
     Rng rng(0);
-    TransformerBlock model({.attention = {.width = 8, .heads = 2, .mask = Mask::causal()},
-                            .mlp = {.width = 8, .hidden = 16}},
-                           rng);
+    TransformerBlock model(
+        {.attention = {.width = 8, .heads = 2, .mask = Mask::causal()}, .mlp = {.width = 8, .hidden = 16}},
+        rng);
     const Cast cast(model, dtype);
     load(model, file);
     compare_layer(model, file, dtype);

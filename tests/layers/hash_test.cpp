@@ -1,8 +1,9 @@
-// The contract of the same bits: a short training run leaves the same parameters, bit by bit, in every build, with
-// every compiler, on every instruction set and for any number of threads. training_hash.txt holds their hash.
+// The contract of the same bits: a short training run leaves the same parameters, bit by bit, in every build,
+// with every compiler, on every instruction set and for any number of threads. training_hash.txt holds their
+// hash.
 //
-// It changes only with a reason that can be stated, such as another order of summation in a kernel; then the message
-// below says what to write there.
+// It changes only with a reason that can be stated, such as another order of summation in a kernel; then the
+// message below says what to write there.
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
@@ -36,7 +37,9 @@ class Hash {
 // 480 tokens a step, so that products over them take more than one block, and sizes that fill no vector.
 std::string hash_after_training() {
   const CopyTask task({.symbols = 10, .length = 15, .seed = 42});
-  Gpt model({.vocab = task.vocab(), .context = task.context(), .layers = 2, .heads = 4, .width = 36, .bias = true}, Rng(42));
+  Gpt model(
+      {.vocab = task.vocab(), .context = task.context(), .layers = 2, .heads = 4, .width = 36, .bias = true},
+      Rng(42));
   AdamW optimizer(model, {.decay = 0.1, .clip = 1});
   const WarmupCosine schedule{.lr = 3e-3, .min_lr = 1e-4, .warmup = 4, .total = 12};
   for (Index step = 0; step < 12; ++step) {
@@ -82,7 +85,8 @@ TEST_CASE("the hash of a training run is the committed one, on every row and for
       set_row(name);
       set_threads(count);
       const std::string hash = hash_after_training();
-      CHECK_MESSAGE(hash == expected, name, " with ", count, " threads: ", hash, ", and training_hash.txt has ", expected);
+      CHECK_MESSAGE(hash == expected, name, " with ", count, " threads: ", hash,
+                    ", and training_hash.txt has ", expected);
     }
 }
 

@@ -1,4 +1,5 @@
-// LayerNorm: the layer with its gain and shift. The op's own tests are in tests/autograd, the kernel's in tests/lib.
+// LayerNorm: the layer with its gain and shift. The op's own tests are in tests/autograd, the kernel's in
+// tests/lib.
 #include "attune/layers/layer_norm.h"
 
 #include "../lib/kernel_check.h"
@@ -9,16 +10,18 @@ using namespace attune::check_kernels;
 
 namespace {
 
-std::vector<double> reference(const ConstView& x, const std::vector<double>& gain, const std::vector<double>& shift,
-                              double epsilon) {
+std::vector<double> reference(const ConstView& x, const std::vector<double>& gain,
+                              const std::vector<double>& shift, double epsilon) {
   std::vector<double> y;
   const auto width = static_cast<double>(x.size(1));
   for (Index row = 0; row < x.size(0); ++row) {
     double mean = 0, variance = 0;
     for (Index i = 0; i < x.size(1); ++i) mean += x.at({row, i}) / width;
-    for (Index i = 0; i < x.size(1); ++i) variance += (x.at({row, i}) - mean) * (x.at({row, i}) - mean) / width;
     for (Index i = 0; i < x.size(1); ++i)
-      y.push_back((x.at({row, i}) - mean) / std::sqrt(variance + epsilon) * gain[static_cast<std::size_t>(i)] +
+      variance += (x.at({row, i}) - mean) * (x.at({row, i}) - mean) / width;
+    for (Index i = 0; i < x.size(1); ++i)
+      y.push_back((x.at({row, i}) - mean) / std::sqrt(variance + epsilon) *
+                      gain[static_cast<std::size_t>(i)] +
                   shift[static_cast<std::size_t>(i)]);
   }
   return y;
@@ -37,7 +40,8 @@ TEST_CASE("layer norm: (x - mean) / sqrt(variance + epsilon) * gain + shift") {
       const Tensor x = random({2, 3, 7}, dtype, 3, -2, 5);
       const NoGrad scope;
       check_close(layer(x).value(),
-                  reference(x.view().reshape({6, 7}), values(layer.weight.value()), values(layer.bias.value()), epsilon),
+                  reference(x.view().reshape({6, 7}), values(layer.weight.value()),
+                            values(layer.bias.value()), epsilon),
                   tolerance(dtype), tolerance(dtype));
     }
 }

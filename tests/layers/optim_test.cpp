@@ -43,7 +43,8 @@ struct EveryKind {
   Embedding embedding;
   Parameter unused{random({2, 2}, f32, 1)}, frozen{random({2, 2}, f32, 2)}, spared{ones({2, 2})};
 
-  explicit EveryKind(Rng rng) : linear({.in = 2, .out = 2}, rng), norm(2), embedding({.tokens = 2, .width = 2}, rng) {}
+  explicit EveryKind(Rng rng)
+      : linear({.in = 2, .out = 2}, rng), norm(2), embedding({.tokens = 2, .width = 2}, rng) {}
   void each(auto&& visit) {
     visit("linear", linear), visit("norm", norm), visit("embedding", embedding);
     visit("unused", unused), visit("frozen", frozen), visit("spared", spared);
@@ -151,8 +152,10 @@ TEST_CASE("clip: parameters without a gradient, and frozen ones, do not count") 
 
 TEST_CASE("clip: a largest norm must be above 0") {
   Parameters model(zeros({2}));
-  CHECK_THROWS_WITH_AS(clip_grad_norm(model, 0), "clip_grad_norm: a largest norm of 0 is not above 0", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(clip_grad_norm(model, -1), "clip_grad_norm: a largest norm of -1 is not above 0", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(clip_grad_norm(model, 0), "clip_grad_norm: a largest norm of 0 is not above 0",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(clip_grad_norm(model, -1), "clip_grad_norm: a largest norm of -1 is not above 0",
+                       std::invalid_argument);
   CHECK_THROWS_AS(clip_grad_norm(model, kNan), std::invalid_argument);
 }
 
@@ -182,7 +185,8 @@ TEST_CASE("adamw: the formula, over a hundred steps with a changing rate, parame
       optimizer.set_lr(lr);
       for (std::size_t i = 0; i < 2; ++i) {
         if (i == 1 && step % 3 == 1) continue;  // no gradient this time: its step count stays too
-        const Tensor gradient = random(model[i].shape(), dtype, static_cast<std::uint64_t>(10 + 2 * step) + i);
+        const Tensor gradient =
+            random(model[i].shape(), dtype, static_cast<std::uint64_t>(10 + 2 * step) + i);
         set_grad(model[i], gradient);
         const std::vector<double> numbers = values(gradient);
         for (std::size_t j = 0; j < numbers.size(); ++j) expected[i][j].step(numbers[j], lr);
@@ -199,7 +203,7 @@ TEST_CASE("adamw: the formula, over a hundred steps with a changing rate, parame
 
 TEST_CASE("adamw: decay reaches matrices, not biases, gains, frozen parameters or those without a gradient") {
   EveryKind model{Rng(1)};
-  Parameter* ones_at_first[] = {&model.linear.weight, &model.linear.bias, &model.norm.weight,
+  Parameter* ones_at_first[] = {&model.linear.weight, &model.linear.bias,      &model.norm.weight,
                                 &model.norm.bias,     &model.embedding.weight, &model.spared};
   for (Parameter* p : ones_at_first) kernels::fill(p->mutable_value(), 1);
   model.spared.set_decay(false);
@@ -211,7 +215,8 @@ TEST_CASE("adamw: decay reaches matrices, not biases, gains, frozen parameters o
   });
   optimizer.step();
   for (const double x : values(model.linear.weight.value())) CHECK(x == doctest::Approx(0.99).epsilon(1e-7));
-  for (const double x : values(model.embedding.weight.value())) CHECK(x == doctest::Approx(0.99).epsilon(1e-7));
+  for (const double x : values(model.embedding.weight.value()))
+    CHECK(x == doctest::Approx(0.99).epsilon(1e-7));
   for (const Parameter* p : {&model.linear.bias, &model.norm.weight, &model.norm.bias, &model.spared})
     for (const double x : values(p->value())) CHECK(x == 1);
   CHECK(same_bits(model.unused.value(), unused));
@@ -244,7 +249,8 @@ TEST_CASE("adamw: a step consumes the gradients and leaves zeros, and without ne
 
 TEST_CASE("adamw: a step whose norm is not finite is skipped and counted, and leaves no trace") {
   for (const double bad : {kInf, kNan}) {
-    Parameters model(random({3, 2}, f32, 1), random({4}, f32, 2)), other(random({3, 2}, f32, 1), random({4}, f32, 2));
+    Parameters model(random({3, 2}, f32, 1), random({4}, f32, 2)),
+        other(random({3, 2}, f32, 1), random({4}, f32, 2));
     AdamW optimizer(model, {.lr = 0.1, .clip = 1}), undisturbed(other, {.lr = 0.1, .clip = 1});
     const auto usual_step = [](Parameters& parameters, AdamW& steps, std::uint64_t seed) {
       set_grad(parameters[0], random({3, 2}, f32, seed));
@@ -271,11 +277,13 @@ TEST_CASE("adamw: a step whose norm is not finite is skipped and counted, and le
 }
 
 TEST_CASE("adamw: its clipping is clip_grad_norm before the step") {
-  Parameters inside(random({30, 7}, f32, 1), random({11}, f32, 2)), before(random({30, 7}, f32, 1), random({11}, f32, 2));
+  Parameters inside(random({30, 7}, f32, 1), random({11}, f32, 2)),
+      before(random({30, 7}, f32, 1), random({11}, f32, 2));
   AdamW clips(inside, {.lr = 0.1, .clip = 0.5}), plain(before, {.lr = 0.1});
   for (std::uint64_t step = 0; step < 5; ++step) {
     for (Parameters* model : {&inside, &before})
-      for (std::size_t i = 0; i < 2; ++i) set_grad((*model)[i], random((*model)[i].shape(), f32, 10 + 2 * step + i));
+      for (std::size_t i = 0; i < 2; ++i)
+        set_grad((*model)[i], random((*model)[i].shape(), f32, 10 + 2 * step + i));
     const double norm = clip_grad_norm(before, 0.5);
     clips.step();
     plain.step();
@@ -290,7 +298,8 @@ TEST_CASE("adamw: the same bits on every row and for any number of threads") {
     Parameters model(random({300, 70}, f32, 1), random({13}, f32, 2), random({1, 1}, f32, 3));
     AdamW optimizer(model, {.lr = 0.1, .decay = 0.1, .clip = 1});
     for (std::uint64_t step = 0; step < 3; ++step) {
-      for (std::size_t i = 0; i < 3; ++i) set_grad(model[i], random(model[i].shape(), f32, 10 + 3 * step + i));
+      for (std::size_t i = 0; i < 3; ++i)
+        set_grad(model[i], random(model[i].shape(), f32, 10 + 3 * step + i));
       optimizer.step();
     }
     const Tensor a = copy_of_value(model[0]), b = copy_of_value(model[1]), c = copy_of_value(model[2]);
@@ -340,9 +349,12 @@ TEST_CASE("adamw: settings that are refused") {
   const auto refused = [&](const AdamWOptions& options, const char* message) {
     CHECK_THROWS_WITH_AS(AdamW(model, options), message, std::invalid_argument);
   };
-  CHECK_THROWS_WITH_AS(optimizer.set_lr(-1), "adamw: a learning rate of -1 is no rate", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(optimizer.set_lr(kInf), "adamw: a learning rate of inf is no rate", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(optimizer.set_lr(kNan), "adamw: a learning rate of nan is no rate", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(optimizer.set_lr(-1), "adamw: a learning rate of -1 is no rate",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(optimizer.set_lr(kInf), "adamw: a learning rate of inf is no rate",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(optimizer.set_lr(kNan), "adamw: a learning rate of nan is no rate",
+                       std::invalid_argument);
   CHECK(optimizer.lr() == 0.5);
   optimizer.set_lr(0);
   CHECK(optimizer.lr() == 0);
@@ -367,8 +379,9 @@ TEST_CASE("adamw: a model without parameters has nothing to step") {
 
 TEST_CASE("warm-up and cosine: a table to compare with") {
   const WarmupCosine schedule{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 12};
-  const double expected[] = {0.025,       0.05,  0.075,       0.1,         0.1,         0.096574579, 0.086819805,
-                             0.072220754, 0.055, 0.037779246, 0.023180195, 0.013425421, 0.01};
+  const double expected[] = {0.025,       0.05,        0.075,       0.1,   0.1,
+                             0.096574579, 0.086819805, 0.072220754, 0.055, 0.037779246,
+                             0.023180195, 0.013425421, 0.01};
   for (Index step = 0; step <= 12; ++step) CHECK(std::abs(schedule(step) - expected[step]) <= 5e-10);
   for (const Index step : {13, 100, 1000000}) CHECK(schedule(step) == 0.01);
 }
@@ -388,7 +401,8 @@ TEST_CASE("warm-up and cosine: with nothing but a warm-up, it falls to the least
 
 TEST_CASE("warm-up and cosine: neither of them, or a total below the warm-up, is no division by zero") {
   CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 0, .total = 0}(0) == 0.01);
-  CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 2}(3) == doctest::Approx(0.1).epsilon(1e-15));
+  CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 2}(3) ==
+        doctest::Approx(0.1).epsilon(1e-15));
   CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 2}(4) == 0.01);
 }
 

@@ -43,10 +43,11 @@ TEST_CASE("tap: the taps of a GPT, in order, with the path of their layer") {
     shapes.push_back(at.value.shape());
   });
   model(tokens());
-  CHECK(seen == std::vector<std::string>{": residual", "blocks.0.attention: scores", "blocks.0.attention: weights",
-                                         "blocks.0.attention: heads", "blocks.0: residual", "blocks.0: residual",
-                                         "blocks.1.attention: scores", "blocks.1.attention: weights",
-                                         "blocks.1.attention: heads", "blocks.1: residual", "blocks.1: residual"});
+  CHECK(seen ==
+        std::vector<std::string>{": residual", "blocks.0.attention: scores", "blocks.0.attention: weights",
+                                 "blocks.0.attention: heads", "blocks.0: residual", "blocks.0: residual",
+                                 "blocks.1.attention: scores", "blocks.1.attention: weights",
+                                 "blocks.1.attention: heads", "blocks.1: residual", "blocks.1: residual"});
   CHECK(shapes[0] == Shape{2, 4, 8});
   CHECK(shapes[1] == Shape{2, 2, 4, 4});
   CHECK(shapes[2] == Shape{2, 2, 4, 4});
@@ -61,7 +62,8 @@ TEST_CASE("tap: reading changes no bit, forward or backward") {
   const Observer watch([&](const TapPoint& at) {
     const Tensor copy = Tensor::copy_of(at.value.value());
     total += kernels::squared_norm(copy);
-    const Var double_of_it = at.value + at.value;  // computing on the tape that is watched changes nothing either
+    const Var double_of_it =
+        at.value + at.value;  // computing on the tape that is watched changes nothing either
     total += double_of_it.value().count() > 0 ? 1 : 0;
   });
   CHECK(same_bits(step(model), unwatched));
@@ -117,7 +119,8 @@ TEST_CASE("tap: the gradient flows through what stands in its place, and through
   Tape tape;
   const Var x = variable(numbers);
   const Var other = variable(tensor({5, 5, 5}));
-  const Observer replace([&](const TapPoint& at) -> Var { return at.name == "twice" ? at.value * 2 : other; });
+  const Observer replace(
+      [&](const TapPoint& at) -> Var { return at.name == "twice" ? at.value * 2 : other; });
   const Var twice = tap("twice", x);
   const Var gone = tap("gone", x);
   tape.backward(sum(twice + gone));
@@ -133,10 +136,16 @@ TEST_CASE("tap: what does not fit is refused, and names the tap") {
         [&](const TapPoint& at) -> Var { return at.name == "weights" ? Var(instead()) : at.value; });
     attention(q, q, q);
   };
-  CHECK_THROWS_WITH_AS(replaced_by([] { return zeros({2, 3, 4}); }),
-                       "tap: weights of f32 [2, 3, 3] cannot be replaced by f32 [2, 3, 4]", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(replaced_by([] { return zeros({2, 3, 3}, f64); }),
-                       "tap: weights of f32 [2, 3, 3] cannot be replaced by f64 [2, 3, 3]", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(replaced_by([] {
+                         return zeros({2, 3, 4});
+                       }),
+                       "tap: weights of f32 [2, 3, 3] cannot be replaced by f32 [2, 3, 4]",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(replaced_by([] {
+                         return zeros({2, 3, 3}, f64);
+                       }),
+                       "tap: weights of f32 [2, 3, 3] cannot be replaced by f64 [2, 3, 3]",
+                       std::invalid_argument);
 }
 
 TEST_CASE("tap: the innermost observer sees a tap first, and the others what it made of it") {

@@ -116,7 +116,8 @@ TEST_CASE("adamw: the same bits on every row, however many segments") {
           for (Index s = 0; s < segments; ++s) {
             AdamWSegment piece = part.segment<T>(t);
             const Index from = count * s / segments, to = count * (s + 1) / segments;
-            for (void** place : {&piece.parameter, &piece.first_moment, &piece.second_moment, &piece.gradient})
+            for (void** place :
+                 {&piece.parameter, &piece.first_moment, &piece.second_moment, &piece.gradient})
               *place = static_cast<T*>(*place) + from;
             piece.count = to - from;
             list.push_back(piece);
@@ -132,7 +133,8 @@ TEST_CASE("adamw: the same bits on every row, however many segments") {
         return joined({&part.parameter, &part.first, &part.second});
       };
       const Tensor expected = on_every_row([&] { return steps(1); });
-      for (Index segments : {2, 7, 1000}) CHECK(same_bits(on_every_row([&] { return steps(segments); }), expected));
+      for (Index segments : {2, 7, 1000})
+        CHECK(same_bits(on_every_row([&] { return steps(segments); }), expected));
     });
   }
 }
@@ -141,5 +143,6 @@ TEST_CASE("adamw: nothing to do, and what is refused") {
   kernels::adamw({}, f32);
   CHECK_THROWS_WITH_AS(kernels::adamw({}, DType::dual), "adamw: dual cannot be stepped, only f32 and f64",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::adamw({}, i32), "adamw: i32 cannot be stepped, only f32 and f64", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::adamw({}, i32), "adamw: i32 cannot be stepped, only f32 and f64",
+                       std::invalid_argument);
 }

@@ -1,4 +1,5 @@
-// How many CPUs and threads there are: by ATTUNE_THREADS, and by the files in which the kernel tells a group's quota.
+// How many CPUs and threads there are: by ATTUNE_THREADS, and by the files in which the kernel tells a
+// group's quota.
 #include "attune/lib/cpus.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +38,8 @@ TEST_CASE("ATTUNE_THREADS is a number from 1 up") {
   CHECK(parse_threads("257") == kMaxThreads);
   CHECK(parse_threads("99999999999999999999") == kMaxThreads);
   for (const char* text : {"0", "-1", "-99999999999999999999", "two", "2x", " 2", "2 ", "2.0", "+2", "0x2"}) {
-    const std::string message = "ATTUNE_THREADS: '" + std::string(text) + "' is not a number of threads (1, 2, 3, ...)";
+    const std::string message =
+        "ATTUNE_THREADS: '" + std::string(text) + "' is not a number of threads (1, 2, 3, ...)";
     CHECK_THROWS_WITH_AS(parse_threads(text), message.c_str(), std::runtime_error);
   }
 }

@@ -12,7 +12,9 @@ struct Loss {
   Tensor loss, lse;
 };
 
-Shape rows_of(const ConstView& logits) { return Shape(std::span(logits.shape().begin(), logits.shape().end() - 1)); }
+Shape rows_of(const ConstView& logits) {
+  return Shape(std::span(logits.shape().begin(), logits.shape().end() - 1));
+}
 
 Loss loss_of(const ConstView& logits, const ConstView& targets, Index ignored = -100) {
   Loss result{Tensor(Shape{}, logits.dtype()), Tensor(rows_of(logits), logits.dtype())};
@@ -20,8 +22,8 @@ Loss loss_of(const ConstView& logits, const ConstView& targets, Index ignored = 
   return result;
 }
 
-Tensor gradient_of(const ConstView& dloss, const Loss& forward, const ConstView& logits, const ConstView& targets,
-                   Index ignored = -100) {
+Tensor gradient_of(const ConstView& dloss, const Loss& forward, const ConstView& logits,
+                   const ConstView& targets, Index ignored = -100) {
   Tensor result(logits.shape(), logits.dtype());
   kernels::cross_entropy_backward(result, dloss, forward.lse, logits, targets, ignored);
   return result;
@@ -47,7 +49,8 @@ struct Reference {
       const auto target = static_cast<std::size_t>(targets[row]);
       total += (most - x[target]) + std::log(sum);
       for (std::size_t j = 0; j < classes; ++j)
-        gradient[row * classes + j] = static_cast<double>((std::exp(x[j] - most) / sum - (j == target)) / counted);
+        gradient[row * classes + j] =
+            static_cast<double>((std::exp(x[j] - most) / sum - (j == target)) / counted);
     }
     if (counted > 0) loss = static_cast<double>(total / counted);
   }
@@ -56,7 +59,8 @@ struct Reference {
 Tensor targets_for(const Shape& shape, Index classes, std::uint64_t seed, bool ignore_some = true) {
   Tensor result = random(shape, i32, seed, 0, static_cast<double>(classes));
   if (ignore_some)
-    for (std::size_t i = 2; i < result.data<std::int32_t>().size(); i += 5) result.data<std::int32_t>()[i] = -100;
+    for (std::size_t i = 2; i < result.data<std::int32_t>().size(); i += 5)
+      result.data<std::int32_t>()[i] = -100;
   return result;
 }
 
@@ -70,8 +74,8 @@ TEST_CASE("cross_entropy: the definition, for every number of classes") {
       const Reference expected(values(logits), values(targets));
       check_close(forward.loss, {expected.loss}, tolerance(dtype), dtype == f32 ? 1e-7 : 0);
       check_close(forward.lse, expected.lse, tolerance(dtype), 1e-7);
-      check_close(gradient_of(full({}, 1, dtype), forward, logits, targets), expected.gradient, 10 * tolerance(dtype),
-                  0.01 * tolerance(dtype));
+      check_close(gradient_of(full({}, 1, dtype), forward, logits, targets), expected.gradient,
+                  10 * tolerance(dtype), 0.01 * tolerance(dtype));
     }
 }
 
@@ -89,7 +93,8 @@ TEST_CASE("cross_entropy: the same bits on every row, and in every layout") {
       for (int layout = 0; layout < kLayouts; ++layout) {
         const int other = (layout + 1) % kLayouts;
         Tensor loss(Shape{}, dtype);
-        const Arranged lse = arrange(Tensor({3, 50}, dtype), layout), dlogits = arrange(Tensor(shape, dtype), layout);
+        const Arranged lse = arrange(Tensor({3, 50}, dtype), layout),
+                       dlogits = arrange(Tensor(shape, dtype), layout);
         const Arranged x = arrange(logits, other), ids = arrange(targets, other);
         kernels::cross_entropy(loss, lse.view, x.view, ids.view);
         kernels::cross_entropy_backward(dlogits.view, dloss, lse.view, x.view, ids.view);
@@ -105,7 +110,8 @@ TEST_CASE("cross_entropy: huge logits, and -inf for what cannot be") {
   CHECK(loss_of(tensor({{88.5, 88.5}}), tensor({0}, i32)).lse.at({0}) == doctest::Approx(89.193147));
   CHECK(loss_of(tensor({{-1000, -1000}}), tensor({0}, i32)).lse.at({0}) == doctest::Approx(-999.306853));
 
-  const Tensor nasty = tensor({{1e4, -1e4, 9999.5}, {-1e300, 1e300, 0}, {3, 3, 3}, {-1e4, -1e4, -10001}}, f64);
+  const Tensor nasty =
+      tensor({{1e4, -1e4, 9999.5}, {-1e300, 1e300, 0}, {3, 3, 3}, {-1e4, -1e4, -10001}}, f64);
   const Tensor targets = tensor({2, 1, 0, 2}, i32);
   const Loss forward = loss_of(nasty, targets);
   const Reference expected(values(nasty), values(targets));
@@ -129,7 +135,8 @@ TEST_CASE("cross_entropy: ignored targets take no part, not even a NaN of theirs
   CHECK(gradient.at({0, 0}) > 0);
 
   // An ignored number may be a class.
-  CHECK(loss_of(logits, tensor({2, 0, 0}, i32), 0).loss.item() == loss_of(tensor({{1, 2, 3}}), tensor({2}, i32)).loss.item());
+  CHECK(loss_of(logits, tensor({2, 0, 0}, i32), 0).loss.item() ==
+        loss_of(tensor({{1, 2, 3}}), tensor({2}, i32)).loss.item());
 
   const Tensor none = full({3}, -100, i32);
   const Loss nothing = loss_of(logits, none);
@@ -151,7 +158,8 @@ TEST_CASE("cross_entropy: one NaN in a row makes the loss NaN, wherever it stand
 }
 
 TEST_CASE("cross_entropy: a gradient can accumulate, and can replace its logits") {
-  const Tensor logits = random({9, 21}, f32, 7), targets = targets_for({9}, 21, 8), start = random({9, 21}, f32, 9);
+  const Tensor logits = random({9, 21}, f32, 7), targets = targets_for({9}, 21, 8),
+               start = random({9, 21}, f32, 9);
   const Loss forward = loss_of(logits, targets);
   const Tensor fresh = gradient_of(ones({}), forward, logits, targets);
   Tensor expected({9, 21});
@@ -177,7 +185,8 @@ TEST_CASE("cross_entropy: forward and reverse derivatives agree") {
   for (int side = 0; side < 2; ++side) {
     const double step = side == 0 ? h : -h;
     Tensor moved = values_of(logits), moved_dloss = values_of(dloss);
-    for (std::size_t i = 0; i < moved.data<double>().size(); ++i) moved.data<double>()[i] += step * tangents(logits)[i];
+    for (std::size_t i = 0; i < moved.data<double>().size(); ++i)
+      moved.data<double>()[i] += step * tangents(logits)[i];
     moved_dloss.data<double>()[0] += step * tangents(dloss)[0];
     sides[side] = gradient_of(moved_dloss, loss_of(moved, targets), moved, targets);
   }
@@ -206,16 +215,21 @@ TEST_CASE("cross_entropy: what is refused, before anything is written") {
   refused("cross_entropy: target -1 at [2, 0] is outside of 0 to 4 (5 classes)",
           [&] { kernels::cross_entropy(loss, lse, logits, targets); });
   targets.set({2, 0}, 0);
-  refused("cross_entropy: logits of i32 have no arithmetic", [&] { kernels::cross_entropy(loss, lse, targets, targets); });
-  refused("cross_entropy: logits of [] have no classes", [&] { kernels::cross_entropy(loss, lse, loss, targets); });
-  refused("cross_entropy: logits of [3, 2, 0] have no classes",
-          [&] { kernels::cross_entropy(loss, lse, Tensor({3, 2, 0}), targets); });
-  refused("cross_entropy: targets are of f32, not i32", [&] { kernels::cross_entropy(loss, lse, logits, lse); });
+  refused("cross_entropy: logits of i32 have no arithmetic",
+          [&] { kernels::cross_entropy(loss, lse, targets, targets); });
+  refused("cross_entropy: logits of [] have no classes",
+          [&] { kernels::cross_entropy(loss, lse, loss, targets); });
+  refused("cross_entropy: logits of [3, 2, 0] have no classes", [&] {
+    kernels::cross_entropy(loss, lse, Tensor({3, 2, 0}), targets);
+  });
+  refused("cross_entropy: targets are of f32, not i32",
+          [&] { kernels::cross_entropy(loss, lse, logits, lse); });
   refused("cross_entropy: targets of [3] do not fit logits of [3, 2, 5]",
           [&] { kernels::cross_entropy(loss, lse, logits, Tensor({3}, i32)); });
   refused("cross_entropy: a log-sum-exp of [1] does not fit logits of [3, 2, 5]",
           [&] { kernels::cross_entropy(loss, vector, logits, targets); });
-  refused("cross_entropy: a loss of [1] is not a scalar", [&] { kernels::cross_entropy(vector, lse, logits, targets); });
+  refused("cross_entropy: a loss of [1] is not a scalar",
+          [&] { kernels::cross_entropy(vector, lse, logits, targets); });
   refused("cross_entropy: element types f32 and f64 differ",
           [&] { kernels::cross_entropy(loss64, lse, logits, targets); });
   refused("cross_entropy: the loss and the log-sum-exp cannot accumulate",

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 #include <xmmintrin.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <functional>
 #include <numbers>
 #include <numeric>
+#include <utility>
+#include <vector>
 
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/random.h"
@@ -19,8 +23,7 @@ using namespace attune;
 
 namespace {
 
-// ---- The same functions, plainly
-// ------------------------------------------------------------------------------
+// ---- The same functions, plainly ----------------------------------------------------------------
 
 double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
 double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
@@ -66,8 +69,7 @@ const Binary kBinary[] = {
      nullptr},
 };
 
-// ---- Helpers
-// --------------------------------------------------------------------------------------------------
+// ---- Helpers ------------------------------------------------------------------------------------
 
 Tensor random(const Shape& shape, DType dtype, std::uint64_t seed, double low = -2, double high = 2) {
   Tensor result(shape, dtype);

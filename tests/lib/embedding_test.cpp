@@ -64,7 +64,8 @@ TEST_CASE("embedding: the same bits on every row, and in every layout") {
       });
       for (int layout = 0; layout < kLayouts; ++layout) {
         const int other = (layout + 1) % kLayouts;
-        const Arranged y = arrange(dy, layout), gradient = arrange(table, layout), numbers = arrange(ids, layout);
+        const Arranged y = arrange(dy, layout), gradient = arrange(table, layout),
+                       numbers = arrange(ids, layout);
         kernels::embedding(y.view, arrange(table, other).view, numbers.view);
         kernels::embedding_backward(gradient.view, arrange(dy, other).view, numbers.view);
         const Tensor dense_y = Tensor::copy_of(y.view), dense_gradient = Tensor::copy_of(gradient.view);
@@ -88,7 +89,8 @@ TEST_CASE("embedding: what is refused, before anything is written") {
     CHECK_THROWS_WITH_AS(call(), message, std::invalid_argument);
   };
   ids.set({0, 3}, 9);
-  refused("embedding: id 9 at [0, 3] is outside of a table of 4 rows", [&] { kernels::embedding(y, table, ids); });
+  refused("embedding: id 9 at [0, 3] is outside of a table of 4 rows",
+          [&] { kernels::embedding(y, table, ids); });
   refused("embedding_backward: id 9 at [0, 3] is outside of a table of 4 rows",
           [&] { kernels::embedding_backward(gradient, y, ids); });
   for (double id : {4.0, -1.0, -2147483648.0}) {
@@ -99,10 +101,13 @@ TEST_CASE("embedding: what is refused, before anything is written") {
   CHECK(values(y) == std::vector<double>(30, 1.0));
   CHECK(values(gradient) == std::vector<double>(12, 1.0));
   ids.set({0, 3}, 0);
-  refused("embedding: a table of i32 has no arithmetic", [&] { kernels::embedding(y, Tensor({4, 3}, i32), ids); });
+  refused("embedding: a table of i32 has no arithmetic", [&] {
+    kernels::embedding(y, Tensor({4, 3}, i32), ids);
+  });
   refused("embedding: element types f64 and f32 differ", [&] { kernels::embedding(y64, table, ids); });
   refused("embedding: ids are of f32, not i32", [&] { kernels::embedding(y, table, Tensor({2, 5})); });
-  refused("embedding: a table of [4] has no rows and columns", [&] { kernels::embedding(y, Tensor({4}), ids); });
+  refused("embedding: a table of [4] has no rows and columns",
+          [&] { kernels::embedding(y, Tensor({4}), ids); });
   refused("embedding: ids of [2, 5] and a table of [4, 3] make [2, 5, 3], not [10, 3]",
           [&] { kernels::embedding(flat, table, ids); });
 }

@@ -20,12 +20,13 @@ using kernels::gemm;
 
 namespace {
 
-// ---- What it means ------------------------------------------------------------------------------------------------
+// ---- What it means ----------------------------------------------------------------------------------------
 
 float multiply_add(float a, float b, float c) { return std::fma(a, b, c); }
 double multiply_add(double a, double b, double c) { return std::fma(a, b, c); }
 dual multiply_add(dual a, dual b, dual c) {
-  return {std::fma(a.value, b.value, c.value), std::fma(a.value, b.tangent, std::fma(a.tangent, b.value, c.tangent))};
+  return {std::fma(a.value, b.value, c.value),
+          std::fma(a.value, b.tangent, std::fma(a.tangent, b.value, c.tangent))};
 }
 float scaled(float a, double scale) { return static_cast<float>(scale) * a; }
 double scaled(double a, double scale) { return scale * a; }
@@ -64,15 +65,15 @@ void reference(const Out& out, ConstView a, ConstView b, double scale) {
         for (Index start = 0; start < depth; start += 384) {
           T sum{};
           for (Index k = start; k < std::min(depth, start + 384); ++k)
-            sum = multiply_add(left[i * a.stride(-2) + k * a.stride(-1)], right[k * b.stride(-2) + j * b.stride(-1)],
-                               sum);
+            sum = multiply_add(left[i * a.stride(-2) + k * a.stride(-1)],
+                               right[k * b.stride(-2) + j * b.stride(-1)], sum);
           place = start == 0 && !out.accumulate ? scaled(sum, scale) : plus(place, scaled(sum, scale));
         }
       }
   }
 }
 
-// ---- Matrices in memory -------------------------------------------------------------------------------------------
+// ---- Matrices in memory -----------------------------------------------------------------------------------
 
 // How the last two axes lie in memory.
 enum class Lay { dense, transposed, every_second, padded, padded_transposed, wide };
@@ -109,8 +110,10 @@ struct Matrix {
     };
     for (Index i = 0; i < view.count(); ++i) {
       T& x = element<T>(view, i);
-      if constexpr (std::is_same_v<T, dual>) x = {number(), number()};
-      else x = static_cast<T>(number());
+      if constexpr (std::is_same_v<T, dual>)
+        x = {number(), number()};
+      else
+        x = static_cast<T>(number());
     }
   }
   void fill_with(T x) {
@@ -124,8 +127,10 @@ struct Matrix {
 
 template <class T>
 bool same(const T& a, const T& b) {
-  if constexpr (std::is_same_v<T, dual>) return same(a.value, b.value) && same(a.tangent, b.tangent);
-  else return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(a) && std::isnan(b));
+  if constexpr (std::is_same_v<T, dual>)
+    return same(a.value, b.value) && same(a.tangent, b.tangent);
+  else
+    return std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
 template <class T>
@@ -182,7 +187,8 @@ struct Product {
 };
 
 template <class T>
-void check_product(Index m, Index n, Index k, Lay lay_a, Lay lay_b, Lay lay_c, bool accumulate, double scale) {
+void check_product(Index m, Index n, Index k, Lay lay_a, Lay lay_b, Lay lay_c, bool accumulate,
+                   double scale) {
   Matrix<T> a({m, k}, lay_a), b({k, n}, lay_b);
   a.fill(static_cast<unsigned>(m * 31 + k));
   b.fill(static_cast<unsigned>(n * 17 + k));
@@ -190,28 +196,32 @@ void check_product(Index m, Index n, Index k, Lay lay_a, Lay lay_b, Lay lay_c, b
   on_every_row([&](const std::string& name) {
     const bool ok = product.holds();
     if (!ok)
-      FAIL_CHECK(name, " ", name_of(dtype_of<T>), " ", m, "x", n, "x", k, " layouts ", static_cast<int>(lay_a),
-                 static_cast<int>(lay_b), static_cast<int>(lay_c), " accumulate ", accumulate, " scale ", scale);
+      FAIL_CHECK(name, " ", name_of(dtype_of<T>), " ", m, "x", n, "x", k, " layouts ",
+                 static_cast<int>(lay_a), static_cast<int>(lay_b), static_cast<int>(lay_c), " accumulate ",
+                 accumulate, " scale ", scale);
   });
 }
 
-// A rule that walks through all combinations of layouts, accumulation and scale as it is called again and again.
+// A rule that walks through all combinations of layouts, accumulation and scale as it is called again and
+// again.
 struct Variants {
   unsigned turn = 0;
   template <class T>
   void check(Index m, Index n, Index k) {
     constexpr double scales[] = {1, 0.3};
     const unsigned v = turn++;
-    check_product<T>(m, n, k, kLays[v % 5], kLays[v / 5 % 5], kLays[v / 25 % 5], v / 125 % 2, scales[v / 250 % 2]);
+    check_product<T>(m, n, k, kLays[v % 5], kLays[v / 5 % 5], kLays[v / 25 % 5], v / 125 % 2,
+                     scales[v / 250 % 2]);
   }
 };
 
 }  // namespace
 
-// ---- Bits ---------------------------------------------------------------------------------------------------------
+// ---- Bits -------------------------------------------------------------------------------------------------
 
-// Every M, N, K of 1 ... 33 in f32; in f64 and dual those of a thinner set. The layouts of A, B and C, accumulation and scale
-// change from one to the next, with a period (500) that shares no small factor with 33.
+// Every M, N, K of 1 ... 33 in f32; in f64 and dual those of a thinner set. The layouts of A, B and C,
+// accumulation and scale change from one to the next, with a period (500) that shares no small factor
+// with 33.
 TEST_CASE("gemm: small sizes, bit for bit") {
   Variants variants;
   for (Index m = 1; m <= 33; ++m)
@@ -281,7 +291,8 @@ void check_batch(const ConstView& a, const ConstView& b, const Matrix<T>& c, boo
 
 TEST_CASE_TEMPLATE("gemm: batches, broadcast and permuted", T, float, double, dual) {
   const Index batch = 3, heads = 4, tokens = 21, width = 6;
-  Matrix<T> qkv({batch, tokens, 3, heads, width}), weight({width, 10}), scores({batch, heads, tokens, tokens});
+  Matrix<T> qkv({batch, tokens, 3, heads, width}), weight({width, 10}),
+      scores({batch, heads, tokens, tokens});
   qkv.fill(1);
   weight.fill(2);
   scores.fill(3);
@@ -304,7 +315,8 @@ TEST_CASE_TEMPLATE("gemm: batches, broadcast and permuted", T, float, double, du
     check_batch<T>(weight.view.t().expand({batch, heads, 10, width}), head(0).t(), tall, accumulate);
   }
   // Tokens and batch are rows of one matrix here, and four axes of batch there.
-  Matrix<T> x({5, 1, 30, width}), y({5, 1, 30, 10}), deep({2, 3, 1, 2, 4, width}), out({2, 3, 2, 2, 4, 10}), w({2, 1, width, 10});
+  Matrix<T> x({5, 1, 30, width}), y({5, 1, 30, 10}), deep({2, 3, 1, 2, 4, width}), out({2, 3, 2, 2, 4, 10}),
+      w({2, 1, width, 10});
   x.fill(7);
   y.fill(8);
   deep.fill(9);
@@ -323,11 +335,21 @@ TEST_CASE("gemm: large products of a batch, each packed") {
   }
 }
 
-TEST_CASE("gemm: more than one block of packed columns and depth") {
-  Matrix<float> a({130, 1200}), b({700, 1200}), c({130, 700});
-  a.fill(1);
-  b.fill(2);
-  check_batch<float>(a.view, b.view.t(), c, false);
+TEST_CASE("gemm: more than one packed block") {
+  const auto check_blocks = [](Index m, Index n, Index k, bool transposed_b) {
+    // A transposed, its columns more than a page apart, is packed too.
+    Matrix<float> a({k, 1030}), b(transposed_b ? Shape{n, k} : Shape{k, n}), c({m, n});
+    a.fill(1);
+    b.fill(2);
+    c.fill(3);
+    check_batch<float>(a.view.slice(1, 0, m).t(), transposed_b ? b.view.t() : b.view, c, true);
+  };
+  for (int count : {1, 2}) {
+    const Threads with(count);
+    check_blocks(70, 700, 800, true);   // of columns and depth
+    check_blocks(600, 64, 400, false);  // of rows
+  }
+  check_blocks(200, 700, 600, false);  // a dense B too large to be read in place
 }
 
 TEST_CASE("gemm: integers are exact") {
@@ -349,7 +371,7 @@ TEST_CASE("gemm: integers are exact") {
   });
 }
 
-// ---- Memory -------------------------------------------------------------------------------------------------------
+// ---- Memory -----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -360,7 +382,8 @@ class Guarded {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t pages = (bytes + page - 1) / page;
     size_ = (pages + 1) * page;
-    start_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    start_ =
+        static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     REQUIRE(start_ != MAP_FAILED);
     REQUIRE(mprotect(start_ + pages * page, page, PROT_NONE) == 0);
     data_ = start_ + pages * page - bytes;
@@ -425,13 +448,14 @@ TEST_CASE("B31: operands that start anywhere, and strided views") {
     std::iota(numbers.begin(), numbers.end(), 0.f);
     const View x(numbers.data(), {3, 4}, f32);
     gemm(View(square.data(), {4, 4}, f32), x.t(), x);
-    CHECK(square == std::vector<float>{80, 92, 104, 116, 92, 107, 122, 137, 104, 122, 140, 158, 116, 137, 158, 179});
+    CHECK(square ==
+          std::vector<float>{80, 92, 104, 116, 92, 107, 122, 137, 104, 122, 140, 158, 116, 137, 158, 179});
     gemm(View(triple.data(), {3, 3}, f32), x.slice(1, 0, 4, 2), x.slice(1, 1, 4, 2).t());
     CHECK(triple == std::vector<float>{6, 14, 22, 22, 62, 102, 38, 110, 182});
   });
 }
 
-// ---- Cases --------------------------------------------------------------------------------------------------------
+// ---- Cases ------------------------------------------------------------------------------------------------
 
 TEST_CASE_TEMPLATE("B27: empty sizes", T, float, double, dual) {
   const DType type = dtype_of<T>;
@@ -479,8 +503,10 @@ TEST_CASE("B28: an output that shares memory with an operand is refused, one bes
   square.fill(2);
   const char* message = "matmul: [6, 6] x [6, 6]: the output shares memory with an operand";
   CHECK_THROWS_WITH_AS(gemm(square.view, square.view, square.view), message, std::invalid_argument);
-  CHECK_THROWS_WITH_AS(gemm(square.view.t(), square.view, buffer.view.select(1, 0)), message, std::invalid_argument);
-  CHECK_THROWS_WITH_AS(gemm(square.view, buffer.view.select(1, 0), square.view), message, std::invalid_argument);
+  CHECK_THROWS_WITH_AS(gemm(square.view.t(), square.view, buffer.view.select(1, 0)), message,
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(gemm(square.view, buffer.view.select(1, 0), square.view), message,
+                       std::invalid_argument);
   CHECK_THROWS_AS(gemm(buffer.view.slice(2, 0, 4).select(0, 1), buffer.view.slice(2, 3, 6).select(0, 1),
                        square.view.slice(0, 0, 3).slice(1, 0, 4)),
                   std::invalid_argument);
@@ -568,7 +594,8 @@ TEST_CASE("gemm: every refusal names what does not fit") {
   const View i(ids.data(), {4, 4}, i32);
   throws(i, i, i, "matmul: operands of i32; use f32, f64 or dual");
   Matrix<float> two({2, 3, 4}), three({3, 4, 4}), batch({2, 3, 4});
-  throws(batch.view, two.view, three.view, "matmul: [2, 3, 4] x [3, 4, 4]: batch sizes 2 and 3 do not broadcast");
+  throws(batch.view, two.view, three.view,
+         "matmul: [2, 3, 4] x [3, 4, 4]: batch sizes 2 and 3 do not broadcast");
   throws(batch.view.slice(0, 0, 1), two.view, square.view,
          "matmul: [2, 3, 4] x [4, 4] does not fit an output of [1, 3, 4]");
   throws(batch.view.slice(0, 0, 1).expand({2, 3, 4}), two.view, square.view,

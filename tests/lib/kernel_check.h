@@ -1,5 +1,5 @@
-// What the tests of kernels share: numbers to feed them, the same numbers in other layouts, and the claim that every
-// instruction set and every number of threads gives the same bits.
+// What the tests of kernels share: numbers to feed them, the same numbers in other layouts, and the claim
+// that every instruction set and every number of threads gives the same bits.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -34,9 +34,12 @@ inline Tensor random(const Shape& shape, DType dtype, std::uint64_t seed, double
   visit(dtype, [&]<class T>() {
     for (T& element : result.data<T>()) {
       const double number = low + (high - low) * next_random(state);
-      if constexpr (std::is_same_v<T, dual>) element = {number, 2 * next_random(state) - 1};
-      else if constexpr (std::is_same_v<T, std::int32_t>) element = static_cast<T>(std::floor(number));
-      else element = static_cast<T>(number);
+      if constexpr (std::is_same_v<T, dual>)
+        element = {number, 2 * next_random(state) - 1};
+      else if constexpr (std::is_same_v<T, std::int32_t>)
+        element = static_cast<T>(std::floor(number));
+      else
+        element = static_cast<T>(number);
     }
   });
   return result;
@@ -48,8 +51,10 @@ inline std::vector<double> values(const ConstView& view) {
   std::vector<double> result;
   visit(dense.dtype(), [&]<class T>() {
     for (const T& element : dense.data<T>()) {
-      if constexpr (std::is_same_v<T, dual>) result.push_back(element.value);
-      else result.push_back(static_cast<double>(element));
+      if constexpr (std::is_same_v<T, dual>)
+        result.push_back(element.value);
+      else
+        result.push_back(static_cast<double>(element));
     }
   });
   return result;
@@ -78,7 +83,8 @@ inline Tensor dual_of(const Tensor& value, const Tensor& tangent) {
 }
 inline double dot(const Tensor& a, const Tensor& b) {
   double total = 0;
-  for (std::size_t i = 0; i < a.data<double>().size(); ++i) total += a.data<double>()[i] * b.data<double>()[i];
+  for (std::size_t i = 0; i < a.data<double>().size(); ++i)
+    total += a.data<double>()[i] * b.data<double>()[i];
   return total;
 }
 
@@ -129,14 +135,15 @@ inline bool same_bits(const ConstView& a, const ConstView& b) {
   if (a.shape() != b.shape() || a.dtype() != b.dtype()) return false;
   const auto same = [](const std::vector<double>& p, const std::vector<double>& q) {
     for (std::size_t i = 0; i < p.size(); ++i)
-      if (!(std::isnan(p[i]) && std::isnan(q[i])) && std::memcmp(&p[i], &q[i], sizeof p[i]) != 0) return false;
+      if (!(std::isnan(p[i]) && std::isnan(q[i])) && std::memcmp(&p[i], &q[i], sizeof p[i]) != 0)
+        return false;
     return true;
   };
   return same(values(a), values(b)) && (a.dtype() != DType::dual || same(tangents(a), tangents(b)));
 }
 
-// Runs `compute` on every row of the kernel table and on 1, 2 and 3 threads: all must return the same bits. Leaves the
-// row and the threads as they were.
+// Runs `compute` on every row of the kernel table and on 1, 2 and 3 threads: all must return the same bits.
+// Leaves the row and the threads as they were.
 inline Tensor on_every_row(const std::function<Tensor()>& compute) {
   const std::string before(row());
   const int threads_before = threads();
@@ -146,8 +153,10 @@ inline Tensor on_every_row(const std::function<Tensor()>& compute) {
       set_row(name);
       set_threads(count);
       Tensor result = compute();
-      if (expected.count() == 0) expected = std::move(result);
-      else if (!same_bits(expected, result)) FAIL_CHECK("other bits on ", name, " with ", count, " threads");
+      if (expected.count() == 0)
+        expected = std::move(result);
+      else if (!same_bits(expected, result))
+        FAIL_CHECK("other bits on ", name, " with ", count, " threads");
     }
   set_row(before);
   set_threads(threads_before);
@@ -175,8 +184,9 @@ inline void check_close(const ConstView& actual, const std::vector<double>& expe
   REQUIRE(numbers.size() == expected.size());
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const double allowed = relative * std::abs(expected[i]) + absolute;
-    const bool close = std::isnan(expected[i]) ? std::isnan(numbers[i])
-                                               : numbers[i] == expected[i] || std::abs(numbers[i] - expected[i]) <= allowed;
+    const bool close = std::isnan(expected[i])
+                           ? std::isnan(numbers[i])
+                           : numbers[i] == expected[i] || std::abs(numbers[i] - expected[i]) <= allowed;
     if (!close) FAIL_CHECK("element ", i, " is ", numbers[i], ", not ", expected[i]);
   }
 }

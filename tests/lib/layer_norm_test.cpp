@@ -20,7 +20,8 @@ Shape with_last(const Shape& shape, Index last) {
   return result;
 }
 
-Normed norm_of(const ConstView& x, const ConstView& weight, const ConstView& bias, double epsilon = kEpsilon) {
+Normed norm_of(const ConstView& x, const ConstView& weight, const ConstView& bias,
+               double epsilon = kEpsilon) {
   Normed result{Tensor(x.shape(), x.dtype()), Tensor(with_last(x.shape(), 3), x.dtype())};
   kernels::layer_norm(result.y, result.statistics, x, weight, bias, epsilon);
   return result;
@@ -30,8 +31,10 @@ struct Gradients {
   Tensor dx, dweight, dbias;
 };
 
-Gradients gradients_of(const ConstView& dy, const ConstView& x, const ConstView& weight, const ConstView& statistics) {
-  Gradients result{Tensor(x.shape(), x.dtype()), Tensor(weight.shape(), x.dtype()), Tensor(weight.shape(), x.dtype())};
+Gradients gradients_of(const ConstView& dy, const ConstView& x, const ConstView& weight,
+                       const ConstView& statistics) {
+  Gradients result{Tensor(x.shape(), x.dtype()), Tensor(weight.shape(), x.dtype()),
+                   Tensor(weight.shape(), x.dtype())};
   kernels::layer_norm_backward(result.dx, result.dweight, result.dbias, dy, x, weight, statistics);
   return result;
 }
@@ -74,7 +77,8 @@ TEST_CASE("layer_norm: the definition, for every width") {
       const Normed normed = norm_of(x, weight, bias);
       const Gradients gradients = gradients_of(dy, x, weight, normed.statistics);
       const Reference expected(values(x), values(weight), values(bias), values(dy));
-      // With two elements a row is +1 and -1 whatever it was, and dx almost cancels: the error is that of its terms.
+      // With two elements a row is +1 and -1 whatever it was, and dx almost cancels: the error is that of its
+      // terms.
       const double near = tolerance(dtype);
       check_close(normed.y, expected.y, near, near);
       check_close(gradients.dx, expected.dx, near, (width == 2 ? 100 : 1) * near);
@@ -102,10 +106,11 @@ TEST_CASE("layer_norm: the same bits on every row, and in every layout") {
         const Arranged dweight = like({width}), dbias = like({width});
         const Arranged w = arrange(weight, other), b = arrange(bias, other);
         kernels::layer_norm(y.view, statistics.view, arrange(x, other).view, w.view, b.view, kEpsilon);
-        kernels::layer_norm_backward(dx.view, dweight.view, dbias.view, arrange(dy, layout).view, arrange(x, other).view,
-                                     w.view, arrange(normed.statistics, other).view);
-        const Tensor results[] = {Tensor::copy_of(y.view), Tensor::copy_of(statistics.view), Tensor::copy_of(dx.view),
-                                  Tensor::copy_of(dweight.view), Tensor::copy_of(dbias.view)};
+        kernels::layer_norm_backward(dx.view, dweight.view, dbias.view, arrange(dy, layout).view,
+                                     arrange(x, other).view, w.view, arrange(normed.statistics, other).view);
+        const Tensor results[] = {Tensor::copy_of(y.view), Tensor::copy_of(statistics.view),
+                                  Tensor::copy_of(dx.view), Tensor::copy_of(dweight.view),
+                                  Tensor::copy_of(dbias.view)};
         INFO(y.name);
         CHECK(same_bits(joined({&results[0], &results[1], &results[2], &results[3], &results[4]}), expected));
       }
@@ -117,7 +122,8 @@ TEST_CASE("layer_norm: gradients accumulate, and may be unwanted") {
   const Normed normed = norm_of(x, weight, weight);
   const Gradients fresh = gradients_of(dy, x, weight, normed.statistics);
   for (int layout = 0; layout < kLayouts; ++layout) {
-    const Arranged dx = arrange(x, layout), dweight = arrange(weight, layout), dbias = arrange(weight, layout);
+    const Arranged dx = arrange(x, layout), dweight = arrange(weight, layout),
+                   dbias = arrange(weight, layout);
     kernels::layer_norm_backward(Out(dx.view, true), Out(), Out(), dy, x, weight, normed.statistics);
     kernels::layer_norm_backward(Out(), Out(dweight.view, true), Out(), dy, x, weight, normed.statistics);
     kernels::layer_norm_backward(Out(), Out(), Out(dbias.view, true), dy, x, weight, normed.statistics);
@@ -148,10 +154,12 @@ TEST_CASE("layer_norm: a large mean does not eat the variance") {
   Tensor ramp({8});
   for (Index i = 0; i < 8; ++i) ramp.set({i}, 10000 + 0.25 * static_cast<double>(i));
   check_close(norm_of(ramp, ones({8}), zeros({8})).y,
-              {-1.527501956, -1.091072825, -0.654643695, -0.218214565, 0.218214565, 0.654643695, 1.091072825, 1.527501956},
+              {-1.527501956, -1.091072825, -0.654643695, -0.218214565, 0.218214565, 0.654643695, 1.091072825,
+               1.527501956},
               1e-5);
   for (double constant : {1234.0, 0.1, 1e-20, -3e30})
-    check_close(norm_of(full({256}, constant), ones({256}), zeros({256})).y, std::vector<double>(256, 0.0), 0);
+    check_close(norm_of(full({256}, constant), ones({256}), zeros({256})).y, std::vector<double>(256, 0.0),
+                0);
 
   // Mean 1e4, deviation 1e-2: ten units in the last place of an f32.
   Tensor narrow({3, 700});
@@ -187,10 +195,12 @@ TEST_CASE("layer_norm: forward and reverse derivatives agree") {
   const Tensor x = random({70, width}, DType::dual, 16), weight = random({width}, DType::dual, 17);
   const Tensor bias = random({width}, DType::dual, 18), dy = random({70, width}, DType::dual, 19);
   const Normed normed = norm_of(x, weight, bias);
-  const Tensor x64 = values_of(x), weight64 = values_of(weight), bias64 = values_of(bias), dy64 = values_of(dy);
+  const Tensor x64 = values_of(x), weight64 = values_of(weight), bias64 = values_of(bias),
+               dy64 = values_of(dy);
   const Normed normed64 = norm_of(x64, weight64, bias64);
   const Gradients g = gradients_of(dy64, x64, weight64, normed64.statistics);
-  const double reverse = dot(g.dx, tangents_of(x)) + dot(g.dweight, tangents_of(weight)) + dot(g.dbias, tangents_of(bias));
+  const double reverse =
+      dot(g.dx, tangents_of(x)) + dot(g.dweight, tangents_of(weight)) + dot(g.dbias, tangents_of(bias));
   CHECK(dot(tangents_of(normed.y), dy64) == doctest::Approx(reverse).epsilon(1e-12));
 
   const Gradients duals = gradients_of(dy, x, weight, normed.statistics);
@@ -205,7 +215,8 @@ TEST_CASE("layer_norm: forward and reverse derivatives agree") {
   for (int side = 0; side < 2; ++side) {
     const double step = side == 0 ? h : -h;
     const Tensor to_x = moved(x, step), to_weight = moved(weight, step);
-    const Gradients at = gradients_of(moved(dy, step), to_x, to_weight, norm_of(to_x, to_weight, bias64).statistics);
+    const Gradients at =
+        gradients_of(moved(dy, step), to_x, to_weight, norm_of(to_x, to_weight, bias64).statistics);
     sides[side] = joined({&at.dx, &at.dweight, &at.dbias});
   }
   std::vector<double> difference;
@@ -232,14 +243,19 @@ TEST_CASE("layer_norm: no rows, and what is refused") {
     Tensor none({2, 0});
     kernels::layer_norm(none, Out(), none, Tensor(), Tensor(), 0);
   });
-  refused("layer_norm: shapes [3, 2] and [2, 3] differ", [&] { kernels::layer_norm(wrong, saved, x, w, w, 0); });
-  refused("layer_norm: a weight of [4] does not fit rows of [2, 3]", [&] { kernels::layer_norm(y, saved, x, w4, w4, 0); });
-  refused("layer_norm: a weight of [3] and a bias of [4] differ", [&] { kernels::layer_norm(y, saved, x, w, w4, 0); });
+  refused("layer_norm: shapes [3, 2] and [2, 3] differ",
+          [&] { kernels::layer_norm(wrong, saved, x, w, w, 0); });
+  refused("layer_norm: a weight of [4] does not fit rows of [2, 3]",
+          [&] { kernels::layer_norm(y, saved, x, w4, w4, 0); });
+  refused("layer_norm: a weight of [3] and a bias of [4] differ",
+          [&] { kernels::layer_norm(y, saved, x, w, w4, 0); });
   refused("layer_norm: an epsilon of -1 is negative", [&] { kernels::layer_norm(y, saved, x, w, w, -1); });
-  refused("layer_norm: element types f32 and f64 differ", [&] { kernels::layer_norm(y, saved, x, w64, w, 0); });
+  refused("layer_norm: element types f32 and f64 differ",
+          [&] { kernels::layer_norm(y, saved, x, w64, w, 0); });
   refused("layer_norm: statistics of [3, 2] do not fit [2, 3]: [2, 3] would",
           [&] { kernels::layer_norm(y, wrong, x, w, w, 0); });
-  refused("layer_norm: statistics cannot accumulate", [&] { kernels::layer_norm(y, Out(saved.view(), true), x, w, w, 0); });
+  refused("layer_norm: statistics cannot accumulate",
+          [&] { kernels::layer_norm(y, Out(saved.view(), true), x, w, w, 0); });
   refused("layer_norm_backward: shapes [3, 2] and [2, 3] differ",
           [&] { kernels::layer_norm_backward(y, Out(), Out(), wrong, x, w, saved); });
   refused("layer_norm_backward: shapes [3, 2] and [2, 3] differ",

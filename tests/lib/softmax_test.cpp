@@ -14,7 +14,8 @@ Index columns_seen(const Visible& visible, Index i, Index columns) {
 }
 
 // x [rows, columns], row by row.
-std::vector<double> reference(const std::vector<double>& x, Index rows, Index columns, const Visible& visible) {
+std::vector<double> reference(const std::vector<double>& x, Index rows, Index columns,
+                              const Visible& visible) {
   std::vector<double> y(x.size(), 0.0);
   for (Index i = 0; i < rows; ++i) {
     const Index seen = columns_seen(visible, i, columns);
@@ -22,13 +23,14 @@ std::vector<double> reference(const std::vector<double>& x, Index rows, Index co
     double most = -kInf, total = 0;
     for (Index j = 0; j < seen; ++j) most = std::max(most, row[j]);
     for (Index j = 0; j < seen; ++j) total += std::exp(row[j] - most);
-    for (Index j = 0; j < seen; ++j) y[static_cast<std::size_t>(i * columns + j)] = std::exp(row[j] - most) / total;
+    for (Index j = 0; j < seen; ++j)
+      y[static_cast<std::size_t>(i * columns + j)] = std::exp(row[j] - most) / total;
   }
   return y;
 }
 
-std::vector<double> reference_backward(const std::vector<double>& dy, const std::vector<double>& y, Index rows,
-                                       Index columns, const Visible& visible) {
+std::vector<double> reference_backward(const std::vector<double>& dy, const std::vector<double>& y,
+                                       Index rows, Index columns, const Visible& visible) {
   std::vector<double> dx(y.size(), 0.0);
   for (Index i = 0; i < rows; ++i) {
     const Index seen = columns_seen(visible, i, columns), row = i * columns;
@@ -53,7 +55,8 @@ std::vector<double> softmax_of(const Nested& numbers) { return values(softmax_of
 TEST_CASE("softmax: the definition, for every width, whole and causal") {
   for (DType dtype : {f32, f64, DType::dual})
     for (Index columns = 1; columns <= 70; ++columns)
-      for (const Visible& visible : {Visible{}, Visible::causal(5, columns), Visible{false, 0}, Visible{false, -2}}) {
+      for (const Visible& visible :
+           {Visible{}, Visible::causal(5, columns), Visible{false, 0}, Visible{false, -2}}) {
         const Tensor x = random({5, columns}, dtype, 1, -4, 4), dy = random({5, columns}, dtype, 2);
         Tensor dx({5, columns}, dtype);
         const Tensor y = softmax_of(x, visible);
@@ -69,7 +72,8 @@ TEST_CASE("softmax: the same bits on every row, and in every layout") {
     for (Index columns : {1, 15, 16, 17, 33, 64, 1023, 1025, 2100})
       for (bool all : {true, false}) {
         const Visible visible = all ? Visible{} : Visible{false, columns / 2};
-        const Tensor x = random({2, 3, 9, columns}, dtype, 3, -5, 5), dy = random({2, 3, 9, columns}, dtype, 4);
+        const Tensor x = random({2, 3, 9, columns}, dtype, 3, -5, 5),
+                     dy = random({2, 3, 9, columns}, dtype, 4);
         const Tensor expected = on_every_row([&] {
           const Tensor y = softmax_of(x, visible);
           Tensor dx(x.shape(), dtype);
@@ -80,7 +84,8 @@ TEST_CASE("softmax: the same bits on every row, and in every layout") {
           const Arranged to = arrange(Tensor(x.shape(), dtype), layout);
           kernels::softmax(to.view, arrange(x, (layout + 1) % kLayouts).view, visible);
           const Tensor y = Tensor::copy_of(to.view);
-          kernels::softmax_backward(to.view, arrange(dy, (layout + 2) % kLayouts).view, arrange(y, layout).view, visible);
+          kernels::softmax_backward(to.view, arrange(dy, (layout + 2) % kLayouts).view,
+                                    arrange(y, layout).view, visible);
           const Tensor dx = Tensor::copy_of(to.view);
           INFO(to.name);
           CHECK(same_bits(joined({&y, &dx}), expected));
@@ -132,7 +137,7 @@ TEST_CASE("softmax: NaN anywhere makes its row NaN, and no other") {
   for (const std::string& name : supported_rows()) {
     set_row(name);
     for (Index n : {1, 7, 8, 9, 15, 16, 17, 33, 64, 1030})
-      for (Index position = 0; position < n; position += n > 64 ? 103 : 1) {
+      for (Index position = 0; position<n; position += n> 64 ? 103 : 1) {
         Tensor x({3, n});
         for (Index j = 0; j < n; ++j) x.set({1, j}, j == position ? kNan : static_cast<double>(j));
         const Tensor y = softmax_of(x);
@@ -152,7 +157,8 @@ TEST_CASE("softmax: what a row does not see is never read") {
     for (Index n : {3, 16, 40}) {
       const Visible causal = Visible::causal(n, n);
       const Tensor clean = random({2, n, n}, dtype, 7), clean_dy = random({2, n, n}, dtype, 8);
-      Tensor x = clean.clone(), dy = clean_dy.clone(), dirty_y = softmax_of(clean, causal), dx({2, n, n}, dtype);
+      Tensor x = clean.clone(), dy = clean_dy.clone(), dirty_y = softmax_of(clean, causal),
+             dx({2, n, n}, dtype);
       const Tensor y = softmax_of(clean, causal);
       kernels::softmax_backward(dx, clean_dy, y, causal);
       for (Index b = 0; b < 2; ++b)
@@ -185,7 +191,8 @@ TEST_CASE("softmax: forward and reverse derivatives agree") {
   for (bool all : {true, false}) {
     const Visible visible = all ? Visible{} : Visible{false, 3};
     const Tensor x = random({6, 21}, DType::dual, 10, -3, 3), seed = random({6, 21}, DType::dual, 11);
-    const Tensor y = softmax_of(x, visible), y64 = softmax_of(values_of(x), visible), seed64 = values_of(seed);
+    const Tensor y = softmax_of(x, visible), y64 = softmax_of(values_of(x), visible),
+                 seed64 = values_of(seed);
     Tensor dx({6, 21}, DType::dual), dx64({6, 21}, f64);
     kernels::softmax_backward(dx64, seed64, y64, visible);
     CHECK(same_bits(values_of(y), y64));
@@ -217,15 +224,17 @@ TEST_CASE("softmax: nothing to do, and what is refused") {
   kernels::softmax(Out(), Tensor({3}));
   Tensor y({2, 3}), f64_y({2, 3}, f64), wrong({3, 2}), scalar((Shape()));
   const Tensor x({2, 3});
-  CHECK_THROWS_WITH_AS(kernels::softmax(wrong, x), "softmax: shapes [3, 2] and [2, 3] differ", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::softmax(f64_y, x), "softmax: element types f64 and f32 differ", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::softmax(wrong, x), "softmax: shapes [3, 2] and [2, 3] differ",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::softmax(f64_y, x), "softmax: element types f64 and f32 differ",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::softmax(scalar, scalar), "softmax: [] has no row", std::invalid_argument);
   Tensor line({3}), ids({2, 3}, i32);
   CHECK_THROWS_WITH_AS(kernels::softmax(line, line, Visible{false, 0}),
                        "softmax: [3] has no rows and columns to be causal over", std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::softmax(ids, ids), "softmax: i32 has no arithmetic", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::softmax_backward(y, x, wrong), "softmax_backward: shapes [2, 3] and [3, 2] differ",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::softmax_backward(y, f64_y, x), "softmax_backward: element types f32 and f64 differ",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::softmax_backward(y, x, wrong),
+                       "softmax_backward: shapes [2, 3] and [3, 2] differ", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::softmax_backward(y, f64_y, x),
+                       "softmax_backward: element types f32 and f64 differ", std::invalid_argument);
 }

@@ -1,4 +1,5 @@
-// The pool shares out every item once, whoever works on it, and survives exceptions, nesting, other callers and fork().
+// The pool shares out every item once, whoever works on it, and survives exceptions, nesting, other callers
+// and fork().
 #include "attune/lib/threads.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +27,8 @@ struct KeepThreads {
   ~KeepThreads() { set_threads(before); }
 };
 
-// How often parallel_for visits each item. Plain ints: the thread sanitizer would tell of an item taken twice at once.
+// How often parallel_for visits each item. Plain ints: the thread sanitizer would tell of an item taken twice
+// at once.
 std::vector<int> visits(Index items, Index grain) {
   std::vector<int> count(static_cast<std::size_t>(std::max<Index>(items, 0)));
   parallel_for(items, grain, [&](Index begin, Index end) {
@@ -93,7 +95,8 @@ TEST_CASE("several threads do take part") {
   set_threads(2);
   std::mutex guard;
   std::set<std::thread::id> seen;
-  for (int round = 0; round < 100 && seen.size() < 2; ++round)  // on a busy machine a worker may come too late
+  for (int round = 0; round < 100 && seen.size() < 2;
+       ++round)  // on a busy machine a worker may come too late
     parallel_for(64, 1, [&](Index, Index) {
       work_for(std::chrono::milliseconds(1));
       const std::lock_guard lock(guard);
@@ -215,8 +218,10 @@ TEST_CASE("a child of fork works with a pool of its own") {
 
 TEST_CASE("wrong arguments are refused") {
   const KeepThreads keep;
-  CHECK_THROWS_WITH_AS(set_threads(0), "set_threads: 0 threads cannot work; at least 1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(set_threads(0), "set_threads: 0 threads cannot work; at least 1",
+                       std::invalid_argument);
   CHECK_THROWS_AS(set_threads(-4), std::invalid_argument);
   CHECK(threads() == keep.before);
-  CHECK_THROWS_WITH_AS(visits(5, 0), "parallel_for: a grain of 0 items is less than 1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(visits(5, 0), "parallel_for: a grain of 0 items is less than 1",
+                       std::invalid_argument);
 }

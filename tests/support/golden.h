@@ -1,6 +1,6 @@
-// Golden files: inputs, outputs and gradients that another implementation computed in double, one safetensors file per
-// case. They lie outside of the source tree: where ATTUNE_GOLDEN says, or beside it in ../shared/golden; a test that
-// finds none says so and is done.
+// Golden files: inputs, outputs and gradients that another implementation computed in double, one safetensors
+// file per case. They lie outside of the source tree: where ATTUNE_GOLDEN says, or beside it in
+// ../shared/golden; a test that finds none says so and is done.
 //
 // ATTUNE_TABLE=1 prints every comparison: the largest error, as a share of what is allowed.
 #pragma once
@@ -21,19 +21,22 @@ namespace attune::golden {
 
 inline std::filesystem::path folder() {
   const char* given = std::getenv("ATTUNE_GOLDEN");
-  return given ? std::filesystem::path(given) : std::filesystem::path(ATTUNE_SOURCE_DIR) / ".." / "shared" / "golden";
+  return given ? std::filesystem::path(given)
+               : std::filesystem::path(ATTUNE_SOURCE_DIR) / ".." / "shared" / "golden";
 }
 
 // Whether there are golden files; says so where not.
 inline bool available() {
   if (std::filesystem::is_directory(folder())) return true;
-  MESSAGE("no golden files in ", folder().string(), ": nothing was compared (ATTUNE_GOLDEN names another folder)");
+  MESSAGE("no golden files in ", folder().string(),
+          ": nothing was compared (ATTUNE_GOLDEN names another folder)");
   return false;
 }
 
 // A line of the table: the error as a share of what is allowed.
 inline void print_line(const std::string& file, DType dtype, const std::string& label, double error) {
-  if (std::getenv("ATTUNE_TABLE")) fmt::print("{:<28} {:<4} {:<44} {:8.1e}\n", file, name_of(dtype), label, error);
+  if (std::getenv("ATTUNE_TABLE"))
+    fmt::print("{:<28} {:<4} {:<44} {:8.1e}\n", file, name_of(dtype), label, error);
 }
 
 // An error above 1 is too large.
@@ -44,7 +47,8 @@ struct Comparison {
 
 class File {
  public:
-  explicit File(const std::string& name) : name_(name), file_(read_safetensors(folder() / (name + ".safetensors"))) {}
+  explicit File(const std::string& name)
+      : name_(name), file_(read_safetensors(folder() / (name + ".safetensors"))) {}
 
   const std::string& name() const { return name_; }
   bool has(const std::string& tensor) const { return file_.find(tensor) != nullptr; }
@@ -71,9 +75,11 @@ class File {
     return stored.dtype() == i32 ? stored.clone() : stored.to(dtype);
   }
 
-  // Holds `actual` against the stored tensor of that name, or against another one: in f64 to the file's own tolerance,
-  // in f32 to 1e-6 + 1e-5 of the tensor's largest element. Infinities and zeros are exact.
-  void compare(const std::string& tensor, const ConstView& actual) const { compare(tensor, actual, (*this)[tensor]); }
+  // Holds `actual` against the stored tensor of that name, or against another one: in f64 to the file's own
+  // tolerance, in f32 to 1e-6 + 1e-5 of the tensor's largest element. Infinities and zeros are exact.
+  void compare(const std::string& tensor, const ConstView& actual) const {
+    compare(tensor, actual, (*this)[tensor]);
+  }
   void compare(const std::string& label, const ConstView& actual, const Tensor& stored) const {
     INFO(name_, " ", label, " ", name_of(actual.dtype()));
     REQUIRE(actual.shape() == stored.shape());

@@ -11,6 +11,7 @@
 #include "../lib/kernel_check.h"
 #include "attune/autograd/gradcheck.h"
 #include "attune/autograd/ops/expand.h"
+#include "attune/autograd/ops/mul.h"
 #include "attune/autograd/parameter.h"
 
 namespace attune::check_ops {
@@ -52,6 +53,12 @@ struct Entry {
 Entry as_leaf(const Tensor& tensor) {
   const Var x = is_float(tensor.dtype()) ? variable(tensor) : Var(tensor);
   return {x, x};
+}
+
+// Behind another op, so that nothing keeps its gradient, and its memory may be handed on.
+Entry as_result(const Tensor& tensor) {
+  const Entry entry = as_leaf(tensor);
+  return is_float(tensor.dtype()) ? Entry{entry.x * 1.0, entry.leaf} : entry;
 }
 
 // Results then stand where there was NaN: what an op forgets to write shows.
@@ -121,7 +128,8 @@ double largest(const std::vector<double>& numbers) {
 }
 
 // max |a - b| / scale; the scale is max |b| unless given.
-double distance(const std::vector<double>& a, const std::vector<double>& b, std::optional<double> scale = {}) {
+double distance(const std::vector<double>& a, const std::vector<double>& b,
+                std::optional<double> scale = {}) {
   double difference = 0;
   for (std::size_t i = 0; i < b.size(); ++i) {
     const double apart = std::abs(a[i] - b[i]);
@@ -244,11 +252,11 @@ class Examination {
 
   OpReport run() {
     const std::vector<Check> per_inputs = {
-        {"values", &Examination::check_values},        {"f32", &Examination::check_single},
-        {"gradcheck", &Examination::check_gradients},  {"dual", &Examination::check_dual},
-        {"second", &Examination::check_second},        {"strided", &Examination::check_strided},
-        {"f(x,x)", &Examination::check_same},          {"adds", &Examination::check_adds},
-        {"constants", &Examination::check_constants},  {"saves", &Examination::check_saves}};
+        {"values", &Examination::check_values},       {"f32", &Examination::check_single},
+        {"gradcheck", &Examination::check_gradients}, {"dual", &Examination::check_dual},
+        {"second", &Examination::check_second},       {"strided", &Examination::check_strided},
+        {"f(x,x)", &Examination::check_same},         {"adds", &Examination::check_adds},
+        {"constants", &Examination::check_constants}, {"saves", &Examination::check_saves}};
     for (const Inputs& inputs : op_.inputs)
       for (const Check& check : per_inputs) guarded(check.name, inputs, [&] { (this->*check.run)(inputs); });
     if (op_.broadcasts) check_broadcast();
@@ -268,13 +276,15 @@ class Examination {
   void fail(const char* check, const Inputs& inputs, const std::string& what) {
     std::string shapes;
     for (const Input& input : inputs) shapes += fmt::format("{}{}", shapes.empty() ? "" : ", ", input.shape);
-    report_.failures.push_back(fmt::format("{}: {}{}{}: {}", op_.name, check, shapes.empty() ? "" : " of ", shapes, what));
+    report_.failures.push_back(
+        fmt::format("{}: {}{}{}: {}", op_.name, check, shapes.empty() ? "" : " of ", shapes, what));
   }
   void measured(Column column, const char* check, const Inputs& inputs, double error, double bound,
                 const std::string& what) {
     auto& worst = report_.worst[column];
     if (!(error <= worst)) worst = error;
-    if (!(error <= bound)) fail(check, inputs, fmt::format("{} is off by {:.2e}, allowed is {:.0e}", what, error, bound));
+    if (!(error <= bound))
+      fail(check, inputs, fmt::format("{} is off by {:.2e}, allowed is {:.0e}", what, error, bound));
   }
   void compared(Column column, const char* check, const Inputs& inputs, bool equal, const std::string& what) {
     report_.equal[column] += equal;
@@ -297,11 +307,14 @@ class Examination {
     compare_values(Column::values, "values", inputs, compute(op_.f, numbers).y, op_.reference(plain));
     if (!op_.any_dtype) return;
     std::vector<Tensor> integers;
-    for (const Input& input : inputs) integers.push_back(check_kernels::random(input.shape, i32, kInputSeed, -1000, 1000));
+    for (const Input& input : inputs)
+      integers.push_back(check_kernels::random(input.shape, i32, kInputSeed, -1000, 1000));
     const std::vector<Plain> whole(integers.begin(), integers.end());
-    compare_values(Column::values, "values in i32", inputs, compute_constant(op_.f, integers), op_.reference(whole));
+    compare_values(Column::values, "values in i32", inputs, compute_constant(op_.f, integers),
+                   op_.reference(whole));
   }
-  void compare_values(Column column, const char* check, const Inputs& inputs, const Tensor& y, const Plain& expected) {
+  void compare_values(Column column, const char* check, const Inputs& inputs, const Tensor& y,
+                      const Plain& expected) {
     if (y.shape() != expected.shape)
       return fail(check, inputs, fmt::format("the shape is {}, not {}", y.shape(), expected.shape));
     measured(column, check, inputs, distance(values(y), expected.numbers), kValueBound, "the value");
@@ -314,7 +327,8 @@ class Examination {
     };
     compare(single.y, twice.y, "the value");
     for (std::size_t k = 0; k < inputs.size(); ++k)
-      if (twice.gradients[k]) compare(*single.gradients[k], *twice.gradients[k], fmt::format("gradient {}", k));
+      if (twice.gradients[k])
+        compare(*single.gradients[k], *twice.gradients[k], fmt::format("gradient {}", k));
   }
 
   void check_gradients(const Inputs& inputs) {
@@ -354,7 +368,8 @@ class Examination {
       if (!inputs[k].ids) result.push_back(k);
     return result;
   }
-  std::vector<Tensor> with_tangents(const std::vector<Tensor>& numbers, const std::vector<Tensor>& direction) {
+  std::vector<Tensor> with_tangents(const std::vector<Tensor>& numbers,
+                                    const std::vector<Tensor>& direction) {
     std::vector<Tensor> result;
     for (std::size_t k = 0; k < numbers.size(); ++k)
       result.push_back(is_float(numbers[k].dtype()) ? check_kernels::dual_of(numbers[k], direction[k])
@@ -372,9 +387,11 @@ class Examination {
       along.add(check_kernels::tangents(forward.y), values(upstream(forward.y.shape(), f64)));
       for (std::size_t k = 0; k < inputs.size(); ++k)
         if (backward.gradients[k]) against.add(values(*backward.gradients[k]), values(direction[k]));
-      const std::string name = only ? fmt::format("the direction of input {}", *only) : "the direction of all";
+      const std::string name =
+          only ? fmt::format("the direction of input {}", *only) : "the direction of all";
       measured(Column::dual, "dual", inputs, distance(along, against), kDualBound, name);
-      measured(Column::dual, "dual", inputs, distance(values(forward.y), values(backward.y)), kDualBound, "the value");
+      measured(Column::dual, "dual", inputs, distance(values(forward.y), values(backward.y)), kDualBound,
+               "the value");
     }
   }
 
@@ -389,7 +406,8 @@ class Examination {
         moved.push_back(numbers[k].clone());
         if (!is_float(moved[k].dtype())) continue;
         const auto to = moved[k].data<double>();
-        for (std::size_t i = 0; i < to.size(); ++i) to[i] += shift * std::as_const(direction[k]).data<double>()[i];
+        for (std::size_t i = 0; i < to.size(); ++i)
+          to[i] += shift * std::as_const(direction[k]).data<double>()[i];
       }
       return compute(op_.f, moved);
     };
@@ -404,7 +422,8 @@ class Examination {
       // An op that is nearly linear has second derivatives below the rounding of differences.
       const double scale = std::max(largest(numeric), 1e-4 * largest(values(*found.gradients[k])));
       const double error = distance(check_kernels::tangents(*found.gradients[k]), numeric, scale);
-      measured(Column::second, "second", inputs, error, kSecondBound, fmt::format("the tangent of gradient {}", k));
+      measured(Column::second, "second", inputs, error, kSecondBound,
+               fmt::format("the tangent of gradient {}", k));
     }
   }
 
@@ -413,16 +432,21 @@ class Examination {
     for (DType dtype : {f32, f64}) {
       const std::vector<Tensor> numbers = draw(inputs, dtype);
       const Result expected = compute(op_.f, numbers);
+      const Result behind =
+          compute(op_.f, inputs.size(), [&](std::size_t k) { return as_result(numbers[k]); });
+      compared(Column::strided, "strided", inputs, same_bits(behind, expected),
+               "other bits where inputs are results");
       for (std::size_t k = 0; k < inputs.size(); ++k) {
         if (inputs[k].shape.rank() == 0) continue;
-        for (const Arrangement& arrangement : kArrangements) arranged(inputs, numbers, k, arrangement, expected);
+        for (const Arrangement& arrangement : kArrangements)
+          arranged(inputs, numbers, k, arrangement, expected);
         for (int axis = 0; axis < inputs[k].shape.rank(); ++axis) stretched(inputs, numbers, k, axis);
       }
     }
   }
   // Operand k in other memory: the same values; and the same gradients, with zeros around that of k.
-  void arranged(const Inputs& inputs, const std::vector<Tensor>& numbers, std::size_t k, const Arrangement& to,
-                const Result& expected) {
+  void arranged(const Inputs& inputs, const std::vector<Tensor>& numbers, std::size_t k,
+                const Arrangement& to, const Result& expected) {
     const Shape& shape = inputs[k].shape;
     Tensor memory(to.memory(shape), numbers[k].dtype());
     if (is_float(memory.dtype())) kernels::fill(memory, kNan);
@@ -444,7 +468,8 @@ class Examination {
         equal &= same_numbers(*found.gradients[k], around);
       }
     }
-    compared(Column::strided, "strided", inputs, equal, fmt::format("other numbers where input {} is {}", k, to.name));
+    compared(Column::strided, "strided", inputs, equal,
+             fmt::format("other numbers where input {} is {}", k, to.name));
   }
   // Operand k repeated along an axis by a stride of 0, against its copy.
   void stretched(const Inputs& inputs, const std::vector<Tensor>& numbers, std::size_t k, int axis) {
@@ -453,7 +478,8 @@ class Examination {
     const Tensor narrow = Tensor::copy_of(numbers[k].view().slice(axis, 0, 1));
     const Tensor whole = Tensor::copy_of(narrow.view().expand(shape));
     const auto with = [&](const std::function<Entry()>& enter) {
-      return compute(op_.f, inputs.size(), [&](std::size_t at) { return at == k ? enter() : as_leaf(numbers[at]); });
+      return compute(op_.f, inputs.size(),
+                     [&](std::size_t at) { return at == k ? enter() : as_leaf(numbers[at]); });
     };
     const Result expected = with([&] { return as_leaf(whole); });
     const Result found = with([&] {
@@ -497,25 +523,29 @@ class Examination {
         std::vector<Tensor> numbers = draw(alike, f64);
         numbers[j] = numbers[i].clone();
         const Result apart = compute(op_.f, numbers);
-        std::optional<Var> shared;
-        const Result one = compute(op_.f, inputs.size(), [&](std::size_t k) {
-          const Entry entry = k == j ? Entry{*shared, *shared} : as_leaf(numbers[k]);
-          if (k == i) shared = entry.x;
-          return entry;
-        });
-        if (!same_bits(one.y, apart.y)) fail("f(x,x)", inputs, "another value than of two");
-        if (!apart.gradients[i] || !apart.gradients[j]) continue;
-        measured_sum(Column::same, "f(x,x)", inputs, *one.gradients[i], *apart.gradients[i], *apart.gradients[j]);
+        for (Entry (*enter)(const Tensor&) : {as_leaf, as_result}) {
+          std::optional<Entry> shared;
+          const Result one = compute(op_.f, inputs.size(), [&](std::size_t k) {
+            const Entry entry = k == j ? *shared : enter(numbers[k]);
+            if (k == i) shared = entry;
+            return entry;
+          });
+          if (!same_bits(one.y, apart.y)) fail("f(x,x)", inputs, "another value than of two");
+          if (!apart.gradients[i] || !apart.gradients[j]) continue;
+          measured_sum(Column::same, "f(x,x)", inputs, *one.gradients[i], *apart.gradients[i],
+                       *apart.gradients[j]);
+        }
       }
   }
   // Relative to what is added rather than to the sum, which may cancel.
-  void measured_sum(Column column, const char* check, const Inputs& inputs, const Tensor& total, const Tensor& a,
-                    const Tensor& b) {
+  void measured_sum(Column column, const char* check, const Inputs& inputs, const Tensor& total,
+                    const Tensor& a, const Tensor& b) {
     const std::vector<double> first = values(a), second = values(b);
     std::vector<double> expected = first;
     for (std::size_t i = 0; i < first.size(); ++i) expected[i] += second[i];
     const double scale = std::max(largest(first), largest(second));
-    measured(column, check, inputs, distance(values(total), expected, scale), kSumBound, "the sum of gradients");
+    measured(column, check, inputs, distance(values(total), expected, scale), kSumBound,
+             "the sum of gradients");
   }
 
   // All inputs are parameters, whose gradients start with numbers of their own.
@@ -539,7 +569,8 @@ class Examination {
     tape.backward(y, upstream(y.shape(), f64));
     for (std::size_t k = 0; k < inputs.size(); ++k)
       if (fresh.gradients[k])
-        measured_sum(Column::adds, "adds", inputs, Tensor::copy_of(parameters[k].grad()), start[k], *fresh.gradients[k]);
+        measured_sum(Column::adds, "adds", inputs, Tensor::copy_of(parameters[k].grad()), start[k],
+                     *fresh.gradients[k]);
   }
 
   // Each input in turn as a constant, then all.
@@ -559,13 +590,15 @@ class Examination {
       for (std::size_t k = 0; k < inputs.size(); ++k)
         if (k != constant && expected.gradients[k])
           equal &= found.gradients[k] && same_bits(*found.gradients[k], *expected.gradients[k]);
-      if (!equal) fail("constants", inputs, fmt::format("another result where input {} has no gradient", constant));
+      if (!equal)
+        fail("constants", inputs, fmt::format("another result where input {} has no gradient", constant));
     }
     const NoGrad scope;
     const std::vector<Var> x(numbers.begin(), numbers.end());
     const Var y = op_.f(x);
     if (y.needs_grad()) fail("constants", inputs, "the result needs a gradient that no input has");
-    if (!same_bits(Tensor::copy_of(y.value()), expected.y)) fail("constants", inputs, "another value without a record");
+    if (!same_bits(Tensor::copy_of(y.value()), expected.y))
+      fail("constants", inputs, "another value without a record");
   }
 
   void check_rows() {
@@ -579,7 +612,8 @@ class Examination {
         for (const Inputs& inputs : op_.inputs)
           for (DType dtype : {f32, f64, DType::dual}) {
             Result found = compute_in(inputs, dtype);
-            if (at == expected.size()) expected.push_back(std::move(found));
+            if (at == expected.size())
+              expected.push_back(std::move(found));
             else
               compared(Column::rows, "rows", inputs, same_bits(found, expected[at]),
                        fmt::format("other bits in {} on {} with {} threads", dtype, name, count));
@@ -592,8 +626,8 @@ class Examination {
     return compute(op_.f, with_tangents(draw(inputs, f64), directions(inputs, std::nullopt)));
   }
 
-  // Inputs become NaN between forward and backward. Where backward minds, their values were declared as saved; where it
-  // does not, its gradients must not know.
+  // Inputs become NaN between forward and backward. Where backward minds, their values were declared as
+  // saved; where it does not, its gradients must not know.
   void check_saves(const Inputs& inputs) {
     const auto is_empty = [](const Input& input) { return input.shape.count() == 0; };
     if (!op_.differentiable || std::any_of(inputs.begin(), inputs.end(), is_empty)) return;
@@ -631,7 +665,8 @@ class Examination {
     } catch (const std::exception& error) {
       found = fmt::format("another kind of error: {}", error.what());
     }
-    compared(Column::errors, "errors", {}, found == message, fmt::format("\"{}\", not \"{}\"", found, message));
+    compared(Column::errors, "errors", {}, found == message,
+             fmt::format("\"{}\", not \"{}\"", found, message));
   }
 
   void check_errors() {
@@ -667,8 +702,8 @@ class Examination {
       if (operands.size() < 2) return;
       std::vector<Tensor> mixed = draw(inputs, f64);
       mixed[k] = mixed[k].to(f32);
-      refused([&] { compute(op_.f, mixed); },
-              fmt::format("{}: element types {} differ", called_, k == operands[0] ? "f32 and f64" : "f64 and f32"));
+      refused([&] { compute(op_.f, mixed); }, fmt::format("{}: element types {} differ", called_,
+                                                          k == operands[0] ? "f32 and f64" : "f64 and f32"));
     }
   }
 
@@ -684,8 +719,8 @@ Input ids(const Shape& shape, Index count) { return {shape, 0, static_cast<doubl
 
 std::vector<Inputs> odd_sizes(int operands, double low, double high) {
   std::vector<Inputs> result;
-  for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{2, 0, 3}, Shape{15}, Shape{16}, Shape{17}, Shape{3, 1, 33},
-                             Shape{2, 1, 3, 1, 2, 5}, Shape{41, 53, 67}})
+  for (const Shape& shape : {Shape{}, Shape{1}, Shape{0}, Shape{2, 0, 3}, Shape{15}, Shape{16}, Shape{17},
+                             Shape{3, 1, 33}, Shape{2, 1, 3, 1, 2, 5}, Shape{41, 53, 67}})
     result.emplace_back(static_cast<std::size_t>(operands), real(shape, low, high));
   return result;
 }

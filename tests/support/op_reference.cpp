@@ -51,7 +51,8 @@ Reference elementwise(const std::function<double(double, double)>& f) {
   return [f](const Plain& a, const Plain& b) {
     Plain y(stretched_shape(a.shape, b.shape));
     for (Index i = 0; i < y.shape.count(); ++i)
-      y.numbers[static_cast<std::size_t>(i)] = f(stretched_element(a, y.shape, i), stretched_element(b, y.shape, i));
+      y.numbers[static_cast<std::size_t>(i)] =
+          f(stretched_element(a, y.shape, i), stretched_element(b, y.shape, i));
     return y;
   };
 }

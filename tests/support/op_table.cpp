@@ -1,4 +1,4 @@
-// The table of what check_op measured, printed after the last test where ATTUNE_TABLE=1.
+// The table of what check_op measured, printed after the last test where the environment has ATTUNE_TABLE.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,28 +10,39 @@
 namespace attune::check_ops {
 namespace {
 
-std::vector<OpReport>& reports() {
-  static std::vector<OpReport> all;
-  return all;
-}
-
 constexpr const char* kHeadings[kColumns] = {"values",    "f32",    "gradcheck", "dual", "second", "strided",
                                              "broadcast", "f(x,x)", "adds",      "rows", "saves",  "errors"};
 
+std::vector<OpReport>& all_reports() {
+  static std::vector<OpReport> reports;
+  return reports;
+}
+
 std::string cell(const OpReport& report, Column column) {
-  if (column == Column::saves) return report.saves == Saves::values ? "values" : "nothing";
+  if (column == Column::saves)
+    return !report.saves ? "-" : *report.saves == Saves::values ? "values" : "nothing";
   if (const auto worst = report.worst.find(column); worst != report.worst.end())
     return worst->second == 0 ? "0" : fmt::format("{:.1e}", worst->second);
-  if (const auto equal = report.equal.find(column); equal != report.equal.end()) return fmt::format("{} =", equal->second);
+  if (const auto equal = report.equal.find(column); equal != report.equal.end())
+    return fmt::format("{} =", equal->second);
   return "-";
 }
 
-// Prints the table when the last test has run, whichever ran.
+void merge(OpReport& into, const OpReport& report) {
+  for (const auto& [column, error] : report.worst) {
+    double& worst = into.worst[column];
+    if (!(error <= worst)) worst = error;
+  }
+  for (const auto& [column, count] : report.equal) into.equal[column] += count;
+  if (!into.saves || report.saves == Saves::values) into.saves = report.saves ? report.saves : into.saves;
+}
+
 struct TablePrinter : doctest::IReporter {
   explicit TablePrinter(const doctest::ContextOptions&) {}
   void test_run_end(const doctest::TestRunStats&) override {
     const char* wanted = std::getenv("ATTUNE_TABLE");
-    if (wanted && std::string_view(wanted) == "1" && !reports().empty()) fmt::print("{}", table());
+    if (!wanted || all_reports().empty()) return;
+    fmt::print("{}", table(std::string_view(wanted) == "all" ? all_reports() : by_op(all_reports())));
   }
   void report_query(const doctest::QueryData&) override {}
   void test_run_start() override {}
@@ -49,15 +60,13 @@ DOCTEST_REGISTER_LISTENER("ops", 1, TablePrinter);
 
 }  // namespace
 
-void add_to_table(OpReport report) { reports().push_back(std::move(report)); }
-
-std::string table() {
+std::string table(std::span<const OpReport> reports) {
   std::size_t width = 2;
-  for (const OpReport& report : reports()) width = std::max(width, report.name.size());
+  for (const OpReport& report : reports) width = std::max(width, report.name.size());
   std::string text = fmt::format("{:<{}}", "op", width);
   for (const char* heading : kHeadings) text += fmt::format("  {:>9}", heading);
   text += '\n';
-  for (const OpReport& report : reports()) {
+  for (const OpReport& report : reports) {
     text += fmt::format("{:<{}}", report.name, width);
     for (int column = 0; column < kColumns; ++column)
       text += fmt::format("  {:>9}", cell(report, static_cast<Column>(column)));
@@ -65,5 +74,21 @@ std::string table() {
   }
   return text;
 }
+
+std::vector<OpReport> by_op(std::span<const OpReport> cases) {
+  std::vector<OpReport> ops;
+  for (const OpReport& one : cases) {
+    const std::string name = one.name.substr(0, one.name.find(','));
+    auto op = std::find_if(ops.begin(), ops.end(), [&](const OpReport& known) { return known.name == name; });
+    if (op == ops.end()) {
+      op = ops.emplace(ops.end());
+      op->name = name;
+    }
+    merge(*op, one);
+  }
+  return ops;
+}
+
+void add_to_table(OpReport report) { all_reports().push_back(std::move(report)); }
 
 }  // namespace attune::check_ops

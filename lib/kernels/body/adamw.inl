@@ -4,9 +4,11 @@ template <class T>
 INLINE void adamw_block(const AdamWPiece& a, Index start, Index size) {
   using V = Vec<T>;
   T *parameter = static_cast<T*>(a.parameter) + start, *gradient = static_cast<T*>(a.gradient) + start;
-  T *first_moment = static_cast<T*>(a.first_moment) + start, *second_moment = static_cast<T*>(a.second_moment) + start;
+  T* first_moment = static_cast<T*>(a.first_moment) + start;
+  T* second_moment = static_cast<T*>(a.second_moment) + start;
   const V scale = constant<V>(a.gradient_scale), keep = constant<V>(a.keep), step = constant<V>(a.step);
-  const V beta1 = constant<V>(a.beta1), rest1 = constant<V>(a.rest1), beta2 = constant<V>(a.beta2), rest2 = constant<V>(a.rest2);
+  const V beta1 = constant<V>(a.beta1), rest1 = constant<V>(a.rest1);
+  const V beta2 = constant<V>(a.beta2), rest2 = constant<V>(a.rest2);
   const V root_scale = constant<V>(a.root_scale), epsilon = constant<V>(a.epsilon);
   each_vector(size, [&](Index i, int n) {
     const V g = load_lanes<T>(gradient + i, n) * scale;

@@ -10,11 +10,13 @@ struct LossChunk {
 };
 
 template <class T>
-INLINE void cross_entropy_row(const CrossEntropyArguments& s, const RowCursor& at, LossChunk<T>& chunk, Index slot) {
+INLINE void cross_entropy_row(const CrossEntropyArguments& s, const RowCursor& at, LossChunk<T>& chunk,
+                              Index slot) {
   const T* x = at.of<const T>(s.logits);
   const Index target = *at.of<const std::int32_t>(s.targets);
   const Vec<T> shift = row_shift(x, s.width);
-  chunk.total[slot] = rounded<T>(row_sum<T>(s.width, [&](Index i, int n) { return keep_lanes<T>(exp(load_lanes(x + i, n) - shift), n); }));
+  const auto term = [&](Index i, int n) { return keep_lanes<T>(exp(load_lanes(x + i, n) - shift), n); };
+  chunk.total[slot] = rounded<T>(row_sum<T>(s.width, term));
   shift.store(chunk.shift + slot, 1);
   chunk.counts[slot] = target != s.ignored;
   chunk.picked[slot] = chunk.counts[slot] ? x[target] : T{};

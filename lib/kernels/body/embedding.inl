@@ -19,7 +19,8 @@ void embedding(const void* arguments, Index begin, Index end) {
 template <class T>
 void embedding_backward(const void* arguments, Index begin, Index end) {
   const auto& s = *static_cast<const EmbeddingArguments*>(arguments);
-  const Index first_column = begin * kEmbeddingBlock, columns = minimum(end * kEmbeddingBlock, s.width) - first_column;
+  const Index first_column = begin * kEmbeddingBlock;
+  const Index columns = minimum(end * kEmbeddingBlock, s.width) - first_column;
   T* table = static_cast<T*>(s.table) + first_column * s.table_stride;
   for (RowCursor at(s.rows, 0); at.row < s.count; at.next()) {
     T* row = table + *at.of<const std::int32_t>(s.ids) * s.table_row_stride;

@@ -61,9 +61,9 @@ void tile(const TileJob<T>& job) {
 #pragma GCC unroll 16
     for (int v = 0; v < registers; ++v) sum[i][v] = zero<V>();
 
-  // k runs in rounds of as many steps as there are rows. In each a line of memory is fetched per step: in the first
-  // rounds the lines of C, one row after the other, and then what the caller will want next.
-  // What this tile reads itself is asked for eight steps ahead: long strides are beyond the CPU's own guesses.
+  // Each step of k also fetches memory. What the tile itself reads, eight steps ahead: long strides are beyond the
+  // CPU's own guesses. And a line of something else: k runs in rounds of as many steps as there are rows, which fetch
+  // the lines of C first, and then what the caller will want next.
   const Index ahead_a = 8 * a_step, ahead_b = 8 * b_step;
   Index left = job.depth;
   const T* next = job.next;
@@ -171,6 +171,7 @@ INLINE double plus(double a, double b) { return a + b; }
 INLINE dual plus(dual a, dual b) { return {a.value + b.value, a.tangent + b.tangent}; }
 
 INLINE Index smaller(Index a, Index b) { return a < b ? a : b; }
+INLINE Index larger(Index a, Index b) { return a < b ? b : a; }
 INLINE Index pieces(Index size, Index piece) { return (size + piece - 1) / piece; }
 
 INLINE float scale_of(const float*, double scale) { return static_cast<float>(scale); }
@@ -263,7 +264,7 @@ void multiply_by_panels(const GemmArguments& g, const GemmPart<T>& part) {
         job.next = fetches ? next : job.b;
         job.next_step = fetches ? plan.step : 0;
         job.next_round = fetches ? plan.round : 0;
-        const Index rounds = job.depth / rows - Tile<T>::kRegisters;  // those that C leaves
+        const Index rounds = larger(job.depth / rows - Tile<T>::kRegisters, 0);  // those that C leaves
         plan.rounds -= rounds;
         next += rounds * plan.round;
         run_tile(job, rows, smaller(kTileColumns<T>, part.columns - j), g.c.column);

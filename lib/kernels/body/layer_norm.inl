@@ -9,10 +9,14 @@ void layer_norm(const void* arguments, Index begin, Index end) {
   for (RowCursor at(s.rows, begin); at.row < end; at.next()) {
     const T* x = at.of<const T>(s.x);
     T *y = at.of<T>(s.y), *statistics = at.of<T>(s.statistics);
-    const auto mean_of = [&](auto&& term) { return V::all(rounded<T>(over(row_sum<T>(s.width, term), count))); };
-    // The mean as rounded, and what rounding lost: x - mean is exact where x is near it, so the second mean is precise.
+    const auto mean_of = [&](auto&& term) {
+      return V::all(rounded<T>(over(row_sum<T>(s.width, term), count)));
+    };
+    // The mean as rounded, and what rounding lost: x - mean is exact where x is near it, so the second mean is
+    // precise.
     const V mean = mean_of([&](Index i, int n) { return load_lanes(x + i, n); });
-    const V correction = mean_of([&](Index i, int n) { return keep_lanes<T>(load_lanes(x + i, n) - mean, n); });
+    const V correction =
+        mean_of([&](Index i, int n) { return keep_lanes<T>(load_lanes(x + i, n) - mean, n); });
     const V variance = mean_of([&](Index i, int n) {
       const V d = keep_lanes<T>(load_lanes(x + i, n) - mean - correction, n);
       return d * d;
@@ -46,7 +50,8 @@ INLINE void layer_norm_backward_row(const LayerNormArguments& s, const RowCursor
       terms[0] = load_lanes(dy + i, n) * load_lanes(weight + i, n);
       terms[1] = terms[0] * normal(i, n);
     });
-  const V mean_g = V::all(rounded<T>(over(totals[0], count))), mean_gn = V::all(rounded<T>(over(totals[1], count)));
+  const V mean_g = V::all(rounded<T>(over(totals[0], count)));
+  const V mean_gn = V::all(rounded<T>(over(totals[1], count)));
   each_vector(s.width, [&](Index i, int n) {
     const V d = load_lanes(dy + i, n), unit = normal(i, n);
     if (dweight) {

@@ -3,8 +3,10 @@
 
 template <class T>
 constexpr T from_bits(unsigned long long bits) {
-  if constexpr (sizeof(T) == sizeof(float)) return __builtin_bit_cast(float, static_cast<unsigned>(bits));
-  else return __builtin_bit_cast(double, bits);
+  if constexpr (sizeof(T) == sizeof(float))
+    return __builtin_bit_cast(float, static_cast<unsigned>(bits));
+  else
+    return __builtin_bit_cast(double, bits);
 }
 
 template <class T>
@@ -12,19 +14,20 @@ struct Terms;
 
 template <>
 struct Terms<float> {
-  static constexpr int kMantissa = 23;                // stored bits of the significand
-  static constexpr float kOneAndHalf = 12582912.0f;   // 1.5 2^23: adding it rounds to an integer, left in the low bits
-  static constexpr float kExponent = 8388608.0f;      // 2^23: its low bits hold an integer
+  static constexpr int kMantissa = 23;               // stored bits of the significand
+  static constexpr float kOneAndHalf = 12582912.0f;  // 1.5 2^23: a sum with it is an integer, in its low bits
+  static constexpr float kExponent = 8388608.0f;     // 2^23: its low bits hold an integer
   static constexpr float kBias = 127.0f;
   static constexpr float kSmallest = 1.17549435e-38f;  // the smallest normal number
   static constexpr float kSign = -0.0f;
   static constexpr float kMagnitude = from_bits<float>(0x7fffffff);
   static constexpr float kFraction = from_bits<float>(0x007fffff);
   static constexpr float kRootHalf = from_bits<float>(0x3f3504f3);
-  static constexpr float kOneOverRootHalf = from_bits<float>(0x3f800000 - 0x3f3504f3);  // as a difference of bits
+  static constexpr float kOneOverRootHalf =
+      from_bits<float>(0x3f800000 - 0x3f3504f3);  // as a difference of bits
   static constexpr float kInfinity = __builtin_inff();
 
-  static constexpr float kLn2[] = {0.693147182f, -1.90465421e-9f};  // their sum has twice the digits
+  static constexpr float kLn2[] = {0.693147182f, -1.90465421e-9f};        // their sum has twice the digits
   static constexpr float kExpLow = -87.3365402f, kExpHigh = 88.7228317f;  // the last with a normal result
 
   // (exp(r) - 1 - r) / r^2 on |r| <= ln2 / 2: 2^-26 of exp(r) - 1.
@@ -32,14 +35,15 @@ struct Terms<float> {
   // (2 atanh(s) / s - 2) / z, z = s^2 <= 0.0295: 2^-29 of the logarithm.
   static constexpr float kLog[] = {0.666667759f, 0.399775684f, 0.298714608f};
   // (tanh(x) - x) / x^3 in z = x^2, |x| <= 0.55: 2^-29 of tanh.
-  static constexpr float kTanh[] = {-0.333333164f, 0.133325443f, -0.0538475476f, 0.021050714f, -0.0062428494f};
+  static constexpr float kTanh[] = {-0.333333164f, 0.133325443f, -0.0538475476f, 0.021050714f,
+                                    -0.0062428494f};
   // erf(x) / x - 1 in z = x^2 <= 1: 2^-29 of erf.
-  static constexpr float kErf[] = {0.128379166f, -0.37612626f,   0.112835787f,  -0.0268533472f,
+  static constexpr float kErf[] = {0.128379166f,  -0.37612626f,    0.112835787f,   -0.0268533472f,
                                    0.0051871622f, -0.00079978531f, 7.80690316e-05f};
-  // exp(u^2) erfc(u) / 2 = over / under on [0, 9.5]: 2^-28.
+  // exp(u^2) erfc(u) / 2 = over / under on [0, 9.5]: 2^-28. Both are scaled so that rounding them costs least.
   static constexpr float kTailOver[] = {0.843385696f, 1.1966759f,    0.827412069f,
                                         0.329351962f, 0.0750449374f, 0.00795819238f};
-  static constexpr float kTailUnder[] = {1.68677139f, 4.29666948f, 4.81632519f,  3.06555247f,
+  static constexpr float kTailUnder[] = {1.68677139f, 4.29666948f,  4.81632519f,  3.06555247f,
                                          1.18167412f, 0.266025096f, 0.0282111075f};
   static constexpr float kErfOne = 4.0f;    // from here on erf is 1
   static constexpr float kGeluEnd = 14.0f;  // from here on Phi(-x) is 0
@@ -97,22 +101,22 @@ struct Terms<double> {
                                     -1.6558049400218974e-07, 1.6021481285273943e-08,  -1.6505506793177795e-09,
                                     1.4428702317264342e-10};
   // On [0, 27.5]: 2^-56.
-  static constexpr double kTailOver[] = {0.52292404615102506,  1.3070889349527919,    1.6212796155965998,
-                                         1.2960060869380696,   0.73546767717702111,   0.30968993535848,
-                                         0.098546641245797456, 0.023701187614396022,  0.0042306532341634655,
-                                         0.00053592734560999229, 4.3649989181149983e-05, 1.7505365624461956e-06};
-  static constexpr double kTailUnder[] = {1.0458480923020501,     3.7942910692058018,    6.4781101352795343,
-                                          6.8942277563368668,     5.1034701439779333,    2.7745291691486624,
-                                          1.1388893498038033,     0.3567600175112699,    0.084965326260552906,
-                                          0.015074642824841814,   0.0019029157203362252, 0.00015473518283221589,
-                                          6.2054905425173846e-06};
+  static constexpr double kTailOver[] = {
+      0.52292404615102506,   1.3070889349527919,     1.6212796155965998,     1.2960060869380696,
+      0.73546767717702111,   0.30968993535848,       0.098546641245797456,   0.023701187614396022,
+      0.0042306532341634655, 0.00053592734560999229, 4.3649989181149983e-05, 1.7505365624461956e-06};
+  static constexpr double kTailUnder[] = {
+      1.0458480923020501,    3.7942910692058018,   6.4781101352795343,    6.8942277563368668,
+      5.1034701439779333,    2.7745291691486624,   1.1388893498038033,    0.3567600175112699,
+      0.084965326260552906,  0.015074642824841814, 0.0019029157203362252, 0.00015473518283221589,
+      6.2054905425173846e-06};
   static constexpr double kErfOne = 6.0, kGeluEnd = 40.0;
 
   static constexpr double kHalfPi[] = {1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33};
   static constexpr double kHuge = 1073741824.0;
   // 2^-57
-  static constexpr double kSin[] = {-0.16666666666666632,   0.0083333333333224548,   -0.00019841269829813413,
-                                    2.755731368756912e-06,  -2.5050756713273798e-08, 1.589668176513053e-10};
+  static constexpr double kSin[] = {-0.16666666666666632,  0.0083333333333224548,   -0.00019841269829813413,
+                                    2.755731368756912e-06, -2.5050756713273798e-08, 1.589668176513053e-10};
   // 2^-64
   static constexpr double kCos[] = {0.041666666666666602,    -0.0013888888888874441, 2.4801587289636307e-05,
                                     -2.7557314387465934e-07, 2.0875727058219466e-09, -1.1359802423080122e-11};

@@ -10,7 +10,8 @@ struct RowCursor {
   Index index[kMaxRank];
 
   INLINE RowCursor(const RowSpace& space, Index first_row) : rows(space), row(first_row) {
-    for (int axis = rows.rank - 1; axis >= 0; first_row /= rows.sizes[axis--]) index[axis] = first_row % rows.sizes[axis];
+    for (int axis = rows.rank - 1; axis >= 0; first_row /= rows.sizes[axis--])
+      index[axis] = first_row % rows.sizes[axis];
   }
   INLINE void next() {
     ++row;
@@ -30,8 +31,8 @@ struct RowCursor {
   }
 };
 
-// The vectors of a row: all whole but the last, which has n lanes and zeros beyond them. Without vector registers a part
-// of a vector means a branch for each lane; those stand outside of the loops then.
+// The vectors of a row: all whole but the last, which has n lanes and zeros beyond them. Without vector registers a
+// part of a vector means a branch for each lane; those stand outside of the loops then.
 template <class T>
 __attribute__((noinline)) Vec<T> load_part(const T* p, int n) { return Vec<T>::load(p, n); }
 template <class T>
@@ -215,7 +216,8 @@ __attribute__((noinline)) void sum_block(const SumArguments& s, const T* x, T* y
   for (int v = 0; v < vectors; ++v) {
     const V result = rounded_lanes<T>(totals[v] / constant<Vec<Wide<T>>>(s.divisor));
     T* to = y + v * kLanes * s.y_inner_stride;
-    store_strided<T>(to, s.y_inner_stride, n, s.accumulate ? load_strided<T>(to, s.y_inner_stride, n) + result : result);
+    store_strided<T>(to, s.y_inner_stride, n,
+                     s.accumulate ? load_strided<T>(to, s.y_inner_stride, n) + result : result);
   }
 }
 
@@ -241,13 +243,12 @@ void sum_first(const void* arguments, Index begin, Index end) {
     const Index chunk = s.partials ? outer % s.chunks : 0;
     for (Index j = from; j < to;) {
       const bool whole = s.x_inner_stride == 1 && j + wide_step * kLanes <= to;
-      const int n = static_cast<int>(minimum<Index>(to - j, kLanes));
+      const int n = lanes_at(j, to);
       const T* column = x + j * s.x_inner_stride;
-      if (s.partials)
-        whole ? sum_partial<T, wide_step>(s, column, partial + j, chunk, n) : sum_partial<T, 1>(s, column, partial + j, chunk, n);
-      else
-        whole ? sum_block<T, wide_step>(s, column, y + j * s.y_inner_stride, n)
-              : sum_block<T, 1>(s, column, y + j * s.y_inner_stride, n);
+      if (s.partials && whole) sum_partial<T, wide_step>(s, column, partial + j, chunk, n);
+      else if (s.partials) sum_partial<T, 1>(s, column, partial + j, chunk, n);
+      else if (whole) sum_block<T, wide_step>(s, column, y + j * s.y_inner_stride, n);
+      else sum_block<T, 1>(s, column, y + j * s.y_inner_stride, n);
       j += whole ? wide_step * kLanes : kLanes;
     }
   }
@@ -263,7 +264,8 @@ void fold(const void* arguments, Index begin, Index end) {
     const Index column = first_column + i;
     W total = zero<W>();
     const T* partial = static_cast<const T*>(f.partials) + column;
-    for (Index chunk = 0; chunk < f.chunks; ++chunk) total = total + wide(load_lanes(partial + chunk * f.stride, n));
+    for (Index chunk = 0; chunk < f.chunks; ++chunk)
+      total = total + wide(load_lanes(partial + chunk * f.stride, n));
     const V result = rounded_lanes<T>(total / constant<W>(f.divisor));
     T* y = static_cast<T*>(f.y) + column * f.y_stride;
     store_strided<T>(y, f.y_stride, n, f.accumulate ? load_strided<T>(y, f.y_stride, n) + result : result);

@@ -77,7 +77,8 @@ void softmax_backward(const void* arguments, Index begin, Index end) {
     const T *y = at.of<const T>(s.y), *dy = at.of<const T>(s.dy);
     T* dx = at.of<T>(s.dx);
     const Index seen = columns_seen(s, at);
-    const V total = V::all(rounded<T>(row_sum<T>(seen, [&](Index i, int n) { return load_lanes(dy + i, n) * load_lanes(y + i, n); })));
+    const auto product = [&](Index i, int n) { return load_lanes(dy + i, n) * load_lanes(y + i, n); };
+    const V total = V::all(rounded<T>(row_sum<T>(seen, product)));
     each_vector(seen, [&](Index i, int n) {
       const V r = load_lanes(y + i, n) * (load_lanes(dy + i, n) - total);
       if (s.accumulate) store_lanes<T>(dx + i, n, load_lanes<T>(dx + i, n) + r);

@@ -14,11 +14,17 @@ TEST_CASE("add") {
             .inputs = odd_sizes(2),
             .broadcasts = true,
             .saves = Saves::nothing,
-            .errors = {{[] { add(zeros({2, 3}), zeros({2, 4})); },
+            .errors = {{[] {
+                          add(zeros({2, 3}), zeros({2, 4}));
+                        },
                         "add: [2, 3] and [2, 4] do not broadcast: sizes 3 and 4 differ"},
-                       {[] { add(zeros({3, 1}), zeros({2, 5})); },
+                       {[] {
+                          add(zeros({3, 1}), zeros({2, 5}));
+                        },
                         "add: [3, 1] and [2, 5] do not broadcast: sizes 3 and 2 differ"},
-                       {[] { add(zeros({0}), zeros({2})); }, "add: [0] and [2] do not broadcast: sizes 0 and 2 differ"}}});
+                       {[] { add(zeros({0}), zeros({2})); },
+                        "add: [0] and [2] do not broadcast: sizes 0 and 2 differ"},
+                       {[] { add(zeros({2}), zeros({2}, i32)); }, "add: element types f32 and i32 differ"}}});
 }
 
 TEST_CASE("add: a number, on either side") {

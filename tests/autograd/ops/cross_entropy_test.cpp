@@ -17,7 +17,8 @@ Plain reference(const Plain& logits, const Plain& targets, Index ignored) {
     if (static_cast<Index>(targets.numbers[row]) == ignored) continue;
     double normaliser = 0;
     for (std::size_t c = 0; c < classes; ++c) normaliser += std::exp(logits.numbers[row * classes + c]);
-    total += std::log(normaliser) - logits.numbers[row * classes + static_cast<std::size_t>(targets.numbers[row])];
+    total +=
+        std::log(normaliser) - logits.numbers[row * classes + static_cast<std::size_t>(targets.numbers[row])];
     counted += 1;
   }
   Plain y{Shape()};
@@ -31,8 +32,9 @@ Inputs rows(const Shape& targets, Index classes) {
   return {real(logits), ids(targets, classes)};
 }
 
-const std::vector<Inputs> kSizes = {rows({4}, 5),     rows({}, 7),       rows({1}, 2),  rows({2, 3}, 15), rows({3}, 16),
-                                    rows({2, 1}, 17), rows({5, 2}, 33), rows({0}, 4), rows({30, 70}, 65)};
+const std::vector<Inputs> kSizes = {rows({4}, 5),     rows({}, 7),   rows({1}, 2),
+                                    rows({2, 3}, 15), rows({3}, 16), rows({2, 1}, 17),
+                                    rows({5, 2}, 33), rows({0}, 4),  rows({30, 70}, 65)};
 
 }  // namespace
 
@@ -41,17 +43,31 @@ TEST_CASE("cross_entropy") {
             .f = [](Var logits, Var targets) { return cross_entropy(logits, targets); },
             .reference = [](const Plain& x, const Plain& t) { return reference(x, t, -100); },
             .inputs = kSizes,
-            .errors = {{[] { cross_entropy(zeros({2, 3}), zeros({2})); }, "cross_entropy: targets are i32, not f32"},
-                       {[] { cross_entropy(tensor(1), zeros({}, i32)); }, "cross_entropy: logits [] have no classes"},
-                       {[] { cross_entropy(zeros({2, 0}), zeros({2}, i32)); },
+            .errors = {{[] {
+                          cross_entropy(zeros({2, 3}), zeros({2}));
+                        },
+                        "cross_entropy: targets are i32, not f32"},
+                       {[] { cross_entropy(tensor(1), zeros({}, i32)); },
+                        "cross_entropy: logits [] have no classes"},
+                       {[] {
+                          cross_entropy(zeros({2, 0}), zeros({2}, i32));
+                        },
                         "cross_entropy: logits [2, 0] have no classes"},
-                       {[] { cross_entropy(zeros({2, 3}), zeros({3}, i32)); },
+                       {[] {
+                          cross_entropy(zeros({2, 3}), zeros({3}, i32));
+                        },
                         "cross_entropy: targets of [3] do not fit logits of [2, 3]"},
-                       {[] { cross_entropy(zeros({2, 3}), zeros({2, 3}, i32)); },
+                       {[] {
+                          cross_entropy(zeros({2, 3}), zeros({2, 3}, i32));
+                        },
                         "cross_entropy: targets of [2, 3] do not fit logits of [2, 3]"},
-                       {[] { cross_entropy(zeros({2, 3}), tensor({0, 3}, i32)); },
+                       {[] {
+                          cross_entropy(zeros({2, 3}), tensor({0, 3}, i32));
+                        },
                         "cross_entropy: target 3 at [1] is outside of 0 to 2 (3 classes)"},
-                       {[] { cross_entropy(zeros({2, 3}), tensor({-1, 0}, i32)); },
+                       {[] {
+                          cross_entropy(zeros({2, 3}), tensor({-1, 0}, i32));
+                        },
                         "cross_entropy: target -1 at [0] is outside of 0 to 2 (3 classes)"}}});
 }
 

@@ -40,8 +40,9 @@ TEST_CASE("detach: backward from it alone has nowhere to go") {
   const Tensor numbers = tensor({3}, f64);
   Tape tape;
   const Var x = variable(numbers), y = detach(x);
-  CHECK_THROWS_WITH_AS(tape.backward(y),
-                       "backward: the loss of shape [1] depends on no parameter and no variable of this tape (those of a "
-                       "tape around it are constants here)",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(
+      tape.backward(y),
+      "backward: the loss of shape [1] depends on no parameter and no variable of this tape (those of a "
+      "tape around it are constants here)",
+      std::invalid_argument);
 }

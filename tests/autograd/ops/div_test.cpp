@@ -26,8 +26,12 @@ TEST_CASE("div") {
             .reference = elementwise([](double a, double b) { return a / b; }),
             .inputs = fractions(),
             .broadcasts = true,
-            .errors = {{[] { div(zeros({2, 3}), zeros({2})); }, "div: [2, 3] and [2] do not broadcast: sizes 3 and 2 differ"},
-                       {[] { div(zeros({0}), zeros({2})); }, "div: [0] and [2] do not broadcast: sizes 0 and 2 differ"}}});
+            .errors = {{[] {
+                          div(zeros({2, 3}), zeros({2}));
+                        },
+                        "div: [2, 3] and [2] do not broadcast: sizes 3 and 2 differ"},
+                       {[] { div(zeros({0}), zeros({2})); },
+                        "div: [0] and [2] do not broadcast: sizes 0 and 2 differ"}}});
 }
 
 TEST_CASE("div: with a number, on either side") {

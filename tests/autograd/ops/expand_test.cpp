@@ -28,12 +28,29 @@ TEST_CASE("expand") {
               .any_dtype = true,
               .saves = Saves::nothing,
               .errors = {{[] { expand(zeros({2}), {3}); }, "expand: [2] does not stretch to [3]"},
-                         {[] { expand(zeros({2, 3}), {3}); }, "expand: [2, 3] does not stretch to [3]"},
-                         {[] { expand(zeros({2, 1}), {2, 3, 4}); }, "expand: [2, 1] does not stretch to [2, 3, 4]"}}});
+                         {[] {
+                            expand(zeros({2, 3}), {3});
+                          },
+                          "expand: [2, 3] does not stretch to [3]"},
+                         {[] {
+                            expand(zeros({2, 1}), {2, 3, 4});
+                          },
+                          "expand: [2, 1] does not stretch to [2, 3, 4]"}}});
   };
-  check_to("expand", {2, 3, 4}, {{real({2, 3, 4})}, {real({1, 3, 4})}, {real({2, 1, 4})}, {real({2, 3, 1})}, {real({1, 1, 4})},
-                                 {real({1, 3, 1})}, {real({2, 1, 1})}, {real({1, 1, 1})}, {real({3, 4})}, {real({3, 1})},
-                                 {real({4})}, {real({1})}, {real({})}});
+  check_to("expand", {2, 3, 4},
+           {{real({2, 3, 4})},
+            {real({1, 3, 4})},
+            {real({2, 1, 4})},
+            {real({2, 3, 1})},
+            {real({1, 1, 4})},
+            {real({1, 3, 1})},
+            {real({2, 1, 1})},
+            {real({1, 1, 1})},
+            {real({3, 4})},
+            {real({3, 1})},
+            {real({4})},
+            {real({1})},
+            {real({})}});
   check_to("expand, to nothing", {0, 3}, {{real({1, 3})}, {real({3})}, {real({0, 3})}, {real({})}});
   check_to("expand, large", {70, 33, 130}, {{real({33, 1})}, {real({70, 1, 130})}, {real({130})}});
 }

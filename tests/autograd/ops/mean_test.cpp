@@ -49,10 +49,22 @@ TEST_CASE("mean: what is refused") {
             .reference = [](const Plain& x) { return reduced(x, {}, Axes::go, true); },
             .inputs = {{real({3, 4})}},
             .saves = Saves::nothing,
-            .errors = {{[] { mean(zeros({2, 3}), {2}); }, "mean: axis 2 does not exist in a tensor of rank 2"},
-                       {[] { mean(zeros({2, 3}), {0, 0}); }, "mean: axis 0 of [2, 3] is named twice"},
-                       {[] { mean(zeros({2, 0})); }, "mean: [2, 0] has no element to average"},
-                       {[] { mean(zeros({2, 0}), {0}); }, "mean: [2, 0] has no element to average"}}});
+            .errors = {{[] {
+                          mean(zeros({2, 3}), {2});
+                        },
+                        "mean: axis 2 does not exist in a tensor of rank 2"},
+                       {[] {
+                          mean(zeros({2, 3}), {0, 0});
+                        },
+                        "mean: axis 0 of [2, 3] is named twice"},
+                       {[] {
+                          mean(zeros({2, 0}));
+                        },
+                        "mean: [2, 0] has no element to average"},
+                       {[] {
+                          mean(zeros({2, 0}), {0});
+                        },
+                        "mean: [2, 0] has no element to average"}}});
 }
 
 TEST_CASE("mean: B43, over several axes, every element gets its share") {

@@ -13,9 +13,12 @@ TEST_CASE("mul") {
             .reference = elementwise([](double a, double b) { return a * b; }),
             .inputs = odd_sizes(2),
             .broadcasts = true,
-            .errors = {{[] { mul(zeros({2, 3}), zeros({2, 4})); },
+            .errors = {{[] {
+                          mul(zeros({2, 3}), zeros({2, 4}));
+                        },
                         "mul: [2, 3] and [2, 4] do not broadcast: sizes 3 and 4 differ"},
-                       {[] { mul(zeros({0}), zeros({2})); }, "mul: [0] and [2] do not broadcast: sizes 0 and 2 differ"}}});
+                       {[] { mul(zeros({0}), zeros({2})); },
+                        "mul: [0] and [2] do not broadcast: sizes 0 and 2 differ"}}});
 }
 
 TEST_CASE("mul: by a number, on either side, and the negative") {

@@ -10,7 +10,10 @@ using namespace attune::check_ops;
 
 TEST_CASE("permute") {
   check_op({.name = "permute",
-            .f = [](Var x) { return permute(x, {2, 0, 1}); },
+            .f =
+                [](Var x) {
+                  return permute(x, {2, 0, 1});
+                },
             .reference =
                 [](const Plain& x) {
                   Plain y({x.shape[2], x.shape[0], x.shape[1]});
@@ -19,19 +22,37 @@ TEST_CASE("permute") {
                       for (Index k = 0; k < x.shape[2]; ++k) y(k, i, j) = x(i, j, k);
                   return y;
                 },
-            .inputs = {{real({2, 3, 4})}, {real({1, 1, 1})}, {real({2, 0, 3})}, {real({17, 1, 16})}, {real({30, 41, 150})}},
+            .inputs = {{real({2, 3, 4})},
+                       {real({1, 1, 1})},
+                       {real({2, 0, 3})},
+                       {real({17, 1, 16})},
+                       {real({30, 41, 150})}},
             .any_dtype = true,
             .saves = Saves::nothing,
-            .errors = {{[] { permute(zeros({2, 3}), {0}); }, "permute: (0) does not name each axis of [2, 3] once"},
-                       {[] { permute(zeros({2, 3}), {0, 0}); }, "permute: (0, 0) does not name each axis of [2, 3] once"},
-                       {[] { permute(zeros({2, 3}), {0, 2}); }, "permute: (0, 2) does not name each axis of [2, 3] once"},
-                       {[] { permute(zeros({2, 3}), {0, 1, 2}); },
+            .errors = {{[] {
+                          permute(zeros({2, 3}), {0});
+                        },
+                        "permute: (0) does not name each axis of [2, 3] once"},
+                       {[] {
+                          permute(zeros({2, 3}), {0, 0});
+                        },
+                        "permute: (0, 0) does not name each axis of [2, 3] once"},
+                       {[] {
+                          permute(zeros({2, 3}), {0, 2});
+                        },
+                        "permute: (0, 2) does not name each axis of [2, 3] once"},
+                       {[] {
+                          permute(zeros({2, 3}), {0, 1, 2});
+                        },
                         "permute: (0, 1, 2) does not name each axis of [2, 3] once"}}});
 }
 
 TEST_CASE("permute: axes counted from the back") {
   check_op({.name = "permute, from the back",
-            .f = [](Var x) { return permute(x, {-1, 0, -2}); },
+            .f =
+                [](Var x) {
+                  return permute(x, {-1, 0, -2});
+                },
             .reference =
                 [](const Plain& x) {
                   Plain y({x.shape[2], x.shape[0], x.shape[1]});

@@ -33,12 +33,14 @@ inline Plain reduced(const Plain& x, const std::vector<int>& axes, Axes kind, bo
     }
     y.numbers[static_cast<std::size_t>(place)] += x.numbers[i];
   }
-  const double share = is_mean ? static_cast<double>(y.numbers.size()) / static_cast<double>(x.numbers.size()) : 1;
+  const double share =
+      is_mean ? static_cast<double>(y.numbers.size()) / static_cast<double>(x.numbers.size()) : 1;
   for (double& number : y.numbers) number *= share;
   return y;
 }
 
-// f maps [3, n] to a result for each row. Rows of 0 ... n - 1, one of them with a NaN, for widths around the registers'.
+// f maps [3, n] to a result for each row. Rows of 0 ... n - 1, one of them with a NaN, for widths around the
+// registers'.
 inline void check_nan_spreads(const std::function<Var(Var)>& f) {
   const std::string row_before(row());
   const int threads_before = threads();
@@ -58,7 +60,8 @@ inline void check_nan_spreads(const std::function<Var(Var)>& f) {
             bool right = true;
             for (std::size_t i = 0; i < results.size(); ++i)
               right &= std::isnan(results[i]) == (i / (results.size() / 3) == 1);
-            CHECK_MESSAGE(right, "number ", position, " of ", n, " is NaN, on ", name, " with ", count, " threads");
+            CHECK_MESSAGE(right, "number ", position, " of ", n, " is NaN, on ", name, " with ", count,
+                          " threads");
           }
   set_row(row_before);
   set_threads(threads_before);

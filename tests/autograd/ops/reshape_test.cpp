@@ -20,27 +20,62 @@ Plain with_shape(const Plain& x, const Shape& shape) {
 }  // namespace
 
 TEST_CASE("reshape") {
-  check_op({.name = "reshape",
-            .f = [](Var x) { return reshape(x, {3, -1}); },
-            .reference = [](const Plain& x) { return with_shape(x, {3, x.shape.count() / 3}); },
-            .inputs = {{real({2, 3, 4})}, {real({3})}, {real({1, 17, 3})}, {real({3, 0})}, {real({2, 3, 1, 1, 1, 33})},
-                       {real({30, 41, 150})}},
-            .any_dtype = true,
-            .strided = false,  // not every layout has a view of another shape
-            .saves = Saves::nothing,
-            .errors = {{[] { reshape(zeros({2, 3}), {4, 2}); }, "reshape: [2, 3] has 6 elements, [4, 2] has 8"},
-                       {[] { reshape(zeros({2, 3}), {-1, 4}); }, "reshape: [2, 3] has 6 elements, which 4 does not divide"},
-                       {[] { reshape(zeros({2, 3}), {-1, -1}); }, "reshape: more than one size is -1"},
-                       {[] { reshape(zeros({2, 3}), {-2, 3}); }, "reshape: a size of -2 is negative"},
-                       {[] { reshape(zeros({0, 3}), {0, -1}); }, "reshape: [0, 3] has 0 elements, which 0 does not divide"},
-                       {[] { reshape(t(zeros({2, 3})), {6}); },
-                        "reshape: [3, 2] with strides [1, 3] is no view of [6]: copy it with contiguous() first"}}});
+  check_op(
+      {.name = "reshape",
+       .f =
+           [](Var x) {
+             return reshape(x, {3, -1});
+           },
+       .reference =
+           [](const Plain& x) {
+             return with_shape(x, {3, x.shape.count() / 3});
+           },
+       .inputs = {{real({2, 3, 4})},
+                  {real({3})},
+                  {real({1, 17, 3})},
+                  {real({3, 0})},
+                  {real({2, 3, 1, 1, 1, 33})},
+                  {real({30, 41, 150})}},
+       .any_dtype = true,
+       .strided = false,  // not every layout has a view of another shape
+       .saves = Saves::nothing,
+       .errors =
+           {{[] {
+               reshape(zeros({2, 3}), {4, 2});
+             },
+             "reshape: [2, 3] has 6 elements, [4, 2] has 8"},
+            {[] {
+               reshape(zeros({2, 3}), {-1, 4});
+             },
+             "reshape: [2, 3] has 6 elements, which 4 does not divide"},
+            {[] {
+               reshape(zeros({2, 3}), {-1, -1});
+             },
+             "reshape: more than one size is -1"},
+            {[] {
+               reshape(zeros({2, 3}), {-2, 3});
+             },
+             "reshape: a size of -2 is negative"},
+            {[] {
+               reshape(zeros({0, 3}), {0, -1});
+             },
+             "reshape: [0, 3] has 0 elements, which 0 does not divide"},
+            {[] {
+               reshape(t(zeros({2, 3})), {6});
+             },
+             "reshape: [3, 2] with strides [1, 3] is no view of [6]: copy it with contiguous() first"}}});
 }
 
 TEST_CASE("reshape: to a shape, to a scalar and back") {
   check_op({.name = "reshape, to a shape",
-            .f = [](Var x) { return reshape(x, Shape{2, 1, 6}); },
-            .reference = [](const Plain& x) { return with_shape(x, {2, 1, 6}); },
+            .f =
+                [](Var x) {
+                  return reshape(x, Shape{2, 1, 6});
+                },
+            .reference =
+                [](const Plain& x) {
+                  return with_shape(x, {2, 1, 6});
+                },
             .inputs = {{real({3, 4})}, {real({12})}},
             .any_dtype = true,
             .strided = false,
@@ -55,7 +90,10 @@ TEST_CASE("reshape: to a shape, to a scalar and back") {
 
 TEST_CASE("reshape: of a strided Var, where its elements stand evenly") {
   check_op({.name = "reshape, heads of a slice",
-            .f = [](Var x) { return reshape(slice(x, -1, 4, 10), {2, 3, 2, 3}); },
+            .f =
+                [](Var x) {
+                  return reshape(slice(x, -1, 4, 10), {2, 3, 2, 3});
+                },
             .reference =
                 [](const Plain& x) {
                   Plain y({2, 3, 2, 3});

@@ -25,14 +25,33 @@ TEST_CASE("slice") {
   check_op({.name = "slice",
             .f = [](Var x) { return slice(x, 1, 1, 4); },
             .reference = [](const Plain& x) { return part(x, 1, 4, 1); },
-            .inputs = {{real({2, 5, 3})}, {real({1, 4, 1})}, {real({2, 4, 0})}, {real({17, 4, 16})}, {real({40, 5, 999})}},
+            .inputs = {{real({2, 5, 3})},
+                       {real({1, 4, 1})},
+                       {real({2, 4, 0})},
+                       {real({17, 4, 16})},
+                       {real({40, 5, 999})}},
             .any_dtype = true,
             .saves = Saves::nothing,
-            .errors = {{[] { slice(zeros({2, 3}), 2, 0, 1); }, "slice: axis 2 does not exist in a tensor of rank 2"},
-                       {[] { slice(zeros({2, 3}), 1, 0, 4); }, "slice: 0 to 4 is not inside axis 1 of [2, 3]"},
-                       {[] { slice(zeros({2, 3}), -1, 2, 1); }, "slice: 2 to 1 is not inside axis 1 of [2, 3]"},
-                       {[] { slice(zeros({2, 3}), 0, -3, 1); }, "slice: -3 to 1 is not inside axis 0 of [2, 3]"},
-                       {[] { slice(zeros({2, 3}), 0, 0, 1, 0); }, "slice: a step of 0 is below 1"}}});
+            .errors = {{[] {
+                          slice(zeros({2, 3}), 2, 0, 1);
+                        },
+                        "slice: axis 2 does not exist in a tensor of rank 2"},
+                       {[] {
+                          slice(zeros({2, 3}), 1, 0, 4);
+                        },
+                        "slice: 0 to 4 is not inside axis 1 of [2, 3]"},
+                       {[] {
+                          slice(zeros({2, 3}), -1, 2, 1);
+                        },
+                        "slice: 2 to 1 is not inside axis 1 of [2, 3]"},
+                       {[] {
+                          slice(zeros({2, 3}), 0, -3, 1);
+                        },
+                        "slice: -3 to 1 is not inside axis 0 of [2, 3]"},
+                       {[] {
+                          slice(zeros({2, 3}), 0, 0, 1, 0);
+                        },
+                        "slice: a step of 0 is below 1"}}});
 }
 
 TEST_CASE("slice: steps, ends counted from the back, and nothing") {
@@ -69,9 +88,18 @@ TEST_CASE("select") {
             .inputs = {{real({2, 3, 4})}, {real({1, 3, 1})}, {real({0, 3, 2})}, {real({17, 5, 33})}},
             .any_dtype = true,
             .saves = Saves::nothing,
-            .errors = {{[] { select(zeros({2, 3}), 0, 2); }, "select: index 2 is outside of size 2 of [2, 3]"},
-                       {[] { select(zeros({2, 3}), 1, -4); }, "select: index -4 is outside of size 3 of [2, 3]"},
-                       {[] { select(zeros({2, 3}), 2, 0); }, "select: axis 2 does not exist in a tensor of rank 2"}}});
+            .errors = {{[] {
+                          select(zeros({2, 3}), 0, 2);
+                        },
+                        "select: index 2 is outside of size 2 of [2, 3]"},
+                       {[] {
+                          select(zeros({2, 3}), 1, -4);
+                        },
+                        "select: index -4 is outside of size 3 of [2, 3]"},
+                       {[] {
+                          select(zeros({2, 3}), 2, 0);
+                        },
+                        "select: axis 2 does not exist in a tensor of rank 2"}}});
 }
 
 TEST_CASE("slice: is the same memory, and parts that overlap add their gradients") {

@@ -44,20 +44,43 @@ TEST_CASE("softmax") {
   check_op({.name = "softmax",
             .f = [](Var x) { return softmax(x); },
             .reference = [](const Plain& x) { return reference(x, {}); },
-            .inputs = {{real({3, 5})}, {real({1})}, {real({4, 1})}, {real({0})}, {real({3, 0})}, {real({0, 4})},
-                       {real({2, 3, 15})}, {real({16})}, {real({2, 1, 17})}, {real({33, 2})}, {real({2, 1, 3, 1, 2, 7})},
-                       {real({4, 60, 131})}, {real({2, 1025})}},
+            .inputs = {{real({3, 5})},
+                       {real({1})},
+                       {real({4, 1})},
+                       {real({0})},
+                       {real({3, 0})},
+                       {real({0, 4})},
+                       {real({2, 3, 15})},
+                       {real({16})},
+                       {real({2, 1, 17})},
+                       {real({33, 2})},
+                       {real({2, 1, 3, 1, 2, 7})},
+                       {real({4, 60, 131})},
+                       {real({2, 1025})}},
             .saves = Saves::nothing,
             .errors = {{[] { softmax(tensor(1)); }, "softmax: [] has no row to normalise"},
-                       {[] { softmax(zeros({3}), Visible{false, 0}); }, "softmax: [3] has no row to normalise"}}});
+                       {[] {
+                          softmax(zeros({3}), Visible{false, 0});
+                        },
+                        "softmax: [3] has no row to normalise"}}});
 }
 
 TEST_CASE("softmax: causal") {
   for (Index shift : {0, 3, -2})
     check_op({.name = "softmax, causal " + std::to_string(shift),
-              .f = [=](Var x) { return softmax(x, Visible{false, shift}); },
-              .reference = [=](const Plain& x) { return reference(x, Visible{false, shift}); },
-              .inputs = {{real({3, 5})}, {real({5, 5})}, {real({1, 1})}, {real({2, 17, 17})}, {real({2, 3, 9, 33})},
+              .f =
+                  [=](Var x) {
+                    return softmax(x, Visible{false, shift});
+                  },
+              .reference =
+                  [=](const Plain& x) {
+                    return reference(x, Visible{false, shift});
+                  },
+              .inputs = {{real({3, 5})},
+                         {real({5, 5})},
+                         {real({1, 1})},
+                         {real({2, 17, 17})},
+                         {real({2, 3, 9, 33})},
                          {real({3, 64, 130})}},
               .saves = Saves::nothing});
 }
@@ -65,7 +88,8 @@ TEST_CASE("softmax: causal") {
 TEST_CASE("softmax: B20, huge logits") {
   const auto close = [](const std::vector<double>& found, const std::vector<double>& expected) {
     REQUIRE(found.size() == expected.size());
-    for (std::size_t i = 0; i < found.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+    for (std::size_t i = 0; i < found.size(); ++i)
+      CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-6));
   };
   close(softmax_of({1e4, 9999}), {0.731058579, 0.268941421});
   close(softmax_of({3e38, -3e38}), {1, 0});
@@ -92,7 +116,10 @@ TEST_CASE("softmax: B22, NaN anywhere makes its row NaN, and no other") {
 
 TEST_CASE("softmax: B31, over an axis that is not the last") {
   check_op({.name = "softmax, axis 1 of 3",
-            .f = [](Var x) { return permute(softmax(permute(x, {0, 2, 1})), {0, 2, 1}); },
+            .f =
+                [](Var x) {
+                  return permute(softmax(permute(x, {0, 2, 1})), {0, 2, 1});
+                },
             .reference =
                 [](const Plain& x) {
                   Plain y = x;

@@ -13,9 +13,14 @@ TEST_CASE("sub") {
             .inputs = odd_sizes(2),
             .broadcasts = true,
             .saves = Saves::nothing,
-            .errors = {{[] { sub(zeros({2, 3}), zeros({3, 2})); },
+            .errors = {{[] {
+                          sub(zeros({2, 3}), zeros({3, 2}));
+                        },
                         "sub: [2, 3] and [3, 2] do not broadcast: sizes 2 and 3 differ"},
-                       {[] { sub(zeros({4}), zeros({2, 3})); }, "sub: [4] and [2, 3] do not broadcast: sizes 4 and 3 differ"}}});
+                       {[] {
+                          sub(zeros({4}), zeros({2, 3}));
+                        },
+                        "sub: [4] and [2, 3] do not broadcast: sizes 4 and 3 differ"}}});
 }
 
 TEST_CASE("sub: a number, on either side") {

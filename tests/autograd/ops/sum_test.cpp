@@ -30,7 +30,8 @@ void check_axes(const std::string& name, const std::vector<Inputs>& inputs = {{r
 TEST_CASE("sum: of all") { check_axes<>("all", odd_sizes(1)); }
 
 TEST_CASE("sum: over every set of axes") {
-  const std::vector<Inputs> several = {{real({2, 3, 4})}, {real({1, 17, 33})}, {real({5, 1, 1})}, {real({30, 70, 100})}};
+  const std::vector<Inputs> several = {
+      {real({2, 3, 4})}, {real({1, 17, 33})}, {real({5, 1, 1})}, {real({30, 70, 100})}};
   check_axes<0>("axis 0", several);
   check_axes<1>("axis 1", several);
   check_axes<2>("axis 2", several);
@@ -56,9 +57,18 @@ TEST_CASE("sum: what is refused") {
             .reference = [](const Plain& x) { return reduced(x, {}, Axes::go, false); },
             .inputs = {{real({3, 4})}},
             .saves = Saves::nothing,
-            .errors = {{[] { sum(zeros({2, 3}), {2}); }, "sum: axis 2 does not exist in a tensor of rank 2"},
-                       {[] { sum(zeros({2, 3}), {-3}); }, "sum: axis -3 does not exist in a tensor of rank 2"},
-                       {[] { sum(zeros({2, 3}), {1, -1}); }, "sum: axis -1 of [2, 3] is named twice"},
+            .errors = {{[] {
+                          sum(zeros({2, 3}), {2});
+                        },
+                        "sum: axis 2 does not exist in a tensor of rank 2"},
+                       {[] {
+                          sum(zeros({2, 3}), {-3});
+                        },
+                        "sum: axis -3 does not exist in a tensor of rank 2"},
+                       {[] {
+                          sum(zeros({2, 3}), {1, -1});
+                        },
+                        "sum: axis -1 of [2, 3] is named twice"},
                        {[] { sum(zeros({}), {0}); }, "sum: axis 0 does not exist in a tensor of rank 0"}}});
 }
 

@@ -1,0 +1,310 @@
+// The gradient checker: right functions pass far below its tolerance, planted faults do not.
+#include "attune/autograd/gradcheck.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "attune/autograd/ops.h"
+#include "attune/layers/transformer.h"
+
+using namespace attune;
+
+namespace {
+
+// y = x², whose rule is made wrong in one of several ways.
+template <class Rule>
+Var square_with(Var x, const Rule& rule) {
+  Var y = output(x.shape(), {x});
+  kernels::multiply(into(y), x.value(), x.value());
+  return record("square", y, [=] { rule(x, y); });
+}
+
+Var square_scaled(Var x, double factor) {
+  return square_with(x, [=](Var in, Var out) {
+    if (Out d = add_to(in)) {
+      const View product = scratch(in.shape(), in.dtype());
+      kernels::multiply(product, out.grad(), in.value());
+      kernels::scale(d, product, 2 * factor);
+    }
+  });
+}
+
+// A view's numbers, bit for bit.
+std::vector<char> bits(const Tensor& x) {
+  const auto* begin = static_cast<const char*>(std::as_const(x).view().data());
+  return {begin, begin + x.count() * size_of(x.dtype())};
+}
+
+}  // namespace
+
+TEST_CASE("right functions pass, far below the tolerance") {
+  Tensor x = tensor({{0.5, -1.25, 2}, {3, 0.125, -0.75}}, f64),
+         w = tensor({{1, 2}, {-0.5, 0.25}, {0, 1}}, f64);
+  const auto passes = [](const GradcheckReport& report, double error) {
+    CHECK_MESSAGE(report.passed(), report.text());
+    CHECK(report.error() <= error);
+    CHECK(report.error() >= 0);
+  };
+  passes(gradcheck([](Var v) { return v * 3; }, x), 1e-11);
+  passes(gradcheck([](Var v) { return exp(v); }, x), 1e-10);
+  passes(gradcheck([](Var v) { return softmax(v); }, x), 1e-10);
+  passes(gradcheck([](Var v) { return gelu(v); }, x), 1e-9);
+  passes(gradcheck([](Var a, Var b) { return matmul(a, b); }, x, w), 1e-10);
+  passes(gradcheck([](Var a, Var b) { return sum(matmul(exp(a), b) / 7.0); }, x, w), 1e-10);
+  passes(gradcheck([](Var v) { return square_scaled(v, 1); }, x), 1e-10);
+}
+
+TEST_CASE("B44 c: a gradient that is off by a little is found, whatever the little is") {
+  Tensor x = tensor({0.5, -1.25, 2}, f64);
+  for (const double factor : {1.01, 0.99, 1.001, 1.00001, -1.0, 0.0, 2.0}) {
+    const GradcheckReport report = gradcheck([=](Var v) { return square_scaled(v, factor); }, x);
+    CHECK_FALSE(report.passed());
+    CHECK_FALSE(report);
+    CHECK(report.error() == doctest::Approx(std::abs(factor - 1)).epsilon(1e-5));
+    CHECK(report.inputs[0].analytic == doctest::Approx(factor * report.inputs[0].numeric).epsilon(1e-7));
+  }
+}
+
+TEST_CASE("the worst element is named, with both sides") {
+  Tensor x = tensor({{1, 2}, {3, 4}}, f64), other = tensor({1, 2}, f64);
+  const auto f = [](Var v, Var w) {
+    const Var squares = square_with(v, [](Var in, Var out) {
+      if (Out d = add_to(in)) {  // right but for [1, 0], which is 10 where 2 x = 6
+        const View dx = scratch({2, 2}, f64);
+        kernels::multiply(dx, out.grad(), in.value());
+        kernels::scale(dx, dx, 2);
+        const View wrong = dx.select(0, 1).select(0, 0);
+        kernels::scale(wrong, out.grad().select(0, 1).select(0, 0), 10);
+        kernels::copy(d, dx);
+      }
+    });
+    return sum(squares) + sum(w * w);
+  };
+  const GradcheckReport report = gradcheck(f, x, other);
+  REQUIRE(report.inputs.size() == 2);
+  const GradcheckInput& wrong = report.inputs[0];
+  CHECK_FALSE(wrong.passed);
+  CHECK(wrong.name == "input 0");
+  CHECK(wrong.shape == Shape{2, 2});
+  CHECK(wrong.worst == 2);
+  CHECK(wrong.analytic / wrong.numeric == doctest::Approx(10.0 / 6));
+  CHECK(report.inputs[1].passed);
+  CHECK(report.inputs[1].error < 1e-10);
+  const std::string text = report.text();
+  CHECK(text.find("\ninput 0        [2, 2]") != std::string::npos);
+  CHECK(text.find("WRONG at element 2: analytic ") != std::string::npos);
+  CHECK(text.find(", numeric ") != std::string::npos);
+  CHECK(text.find("WRONG", text.find("input 1")) == std::string::npos);
+}
+
+TEST_CASE("B44 b: a softmax whose rule returns zeros fails, since the upstream gradient is not all ones") {
+  Tensor x = tensor({0.1, 0.9}, f64);
+  const auto broken = [](Var v) {
+    Var y = output(v.shape(), {v});
+    kernels::softmax(into(y), v.value());
+    return record("softmax", y, [=] {
+      if (Out d = add_to(v)) {
+        const View zeros_of_y = scratch(v.shape(), v.dtype());
+        kernels::fill(zeros_of_y, 0);
+        kernels::copy(d, zeros_of_y);
+      }
+    });
+  };
+  const GradcheckReport report = gradcheck(broken, x);
+  CHECK_FALSE(report);
+  CHECK(report.inputs[0].analytic == 0);
+  CHECK(report.inputs[0].largest > 1e-3);
+  CHECK(gradcheck([](Var v) { return softmax(v); }, x));
+  Tape tape;
+  const Var v = variable(x);
+  tape.backward(softmax(v), tensor({1, 2}, f64));
+  CHECK(v.grad().at({0}) == doctest::Approx(-0.213909697).epsilon(1e-8));
+  CHECK(v.grad().at({1}) == doctest::Approx(0.213909697).epsilon(1e-8));
+}
+
+TEST_CASE("B44 a: single precision is refused for inputs, and a cast layer passes") {
+  Tensor single = tensor({1, 2}), ids = tensor({1, 2}, i32), wide = tensor({1, 2}, f64);
+  CHECK_THROWS_WITH_AS(gradcheck([](Var v) { return v; }, single),
+                       "gradcheck: input 0 is f32; differences need f64", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(gradcheck([](Var v, Var) { return v; }, wide, ids),
+                       "gradcheck: input 1 is i32; differences need f64", std::invalid_argument);
+  Rng rng(1);
+  Linear layer({.in = 2, .out = 3}, rng);
+  const ParameterList parameters(layer);
+  const auto f = [&] { return layer(tensor({{1, 2}, {-3, 0.5}}, f64)); };
+  CHECK_THROWS_WITH_AS(gradcheck_parameters(parameters, f),
+                       "gradcheck: parameter weight is f32; differences need f64: Cast(model, f64)",
+                       std::invalid_argument);
+  const Cast cast(layer, f64);
+  const GradcheckReport report = gradcheck_parameters(parameters, f);
+  CHECK_MESSAGE(report.passed(), report.text());
+  REQUIRE(report.inputs.size() == 2);
+  CHECK(report.inputs[0].name == "weight");
+  CHECK(report.inputs[1].name == "bias");
+  CHECK_FALSE(layer.weight.has_grad());
+}
+
+TEST_CASE("B44 d: a function that draws anew at each call is reported as such") {
+  Tensor x = tensor({1, 2, 3}, f64);
+  int calls = 0;
+  const GradcheckReport report = gradcheck([&](Var v) { return v * static_cast<double>(++calls); }, x);
+  CHECK_FALSE(report);
+  CHECK(report.inputs.empty());
+  CHECK(report.failure.find("the function is not deterministic: ") == 0);
+  CHECK(report.text().find("gradcheck: the function is not deterministic: ") == 0);
+  CHECK(report.text().find(" first, then ") != std::string::npos);
+
+  // A function that draws while training only is still caught: it is evaluated as it is differentiated.
+  Rng rng(5);
+  const GradcheckReport training = gradcheck([&](Var v) { return is_training() ? v * rng.uniform() : v; }, x);
+  CHECK(training.failure.find("the function is not deterministic: ") == 0);
+  // And one that scales what it does while training, as dropout does, is checked as it trains.
+  CHECK(gradcheck([](Var v) { return is_training() ? v * 2 : v; }, x));
+}
+
+TEST_CASE("B44 e: inputs have their bits back, also where the function throws") {
+  Tensor x = tensor({0.1, -0.0, 1e-310, 1e300, 3}, f64);
+  const std::vector<char> before = bits(x);
+  gradcheck([](Var v) { return v * 2; }, x);
+  CHECK(bits(x) == before);
+  int calls = 0;
+  CHECK_THROWS_WITH_AS(gradcheck(
+                           [&](Var v) {
+                             if (++calls == 9) throw std::runtime_error("the user's own");
+                             return v * 2;
+                           },
+                           x),
+                       "the user's own", std::runtime_error);
+  CHECK(bits(x) == before);
+
+  Parameter p{x};
+  const auto parameter_bits = [&] { return bits(Tensor::copy_of(p.value())); };
+  gradcheck_parameters(ParameterList(p), [&] { return Var(p) * 2; });
+  CHECK(parameter_bits() == before);
+}
+
+TEST_CASE("B44 f: a gradient that is not a number fails, and is shown") {
+  Tensor x = tensor({1, 2, 3}, f64);
+  const auto not_a_number = [](Var v) {
+    return square_with(v, [](Var in, Var) {
+      if (Out d = add_to(in)) kernels::fill(d, NAN);
+    });
+  };
+  const GradcheckReport report = gradcheck(not_a_number, x);
+  CHECK_FALSE(report);
+  CHECK(std::isnan(report.inputs[0].analytic));
+  CHECK(report.text().find("analytic nan, numeric ") != std::string::npos);
+  CHECK(report.text().find("input 0") != std::string::npos);
+  // A value that is not a number leaves nothing to compare with.
+  CHECK_FALSE(gradcheck([](Var v) { return v * NAN; }, x));
+  Tensor infinite = tensor({INFINITY, 1}, f64);
+  CHECK_FALSE(gradcheck([](Var v) { return v * v; }, infinite));
+}
+
+TEST_CASE("B44 g: an input that gets no gradient although the result depends on it fails") {
+  Tensor x = tensor({1, 2}, f64), y = tensor({3, 4}, f64);
+  const GradcheckReport report = gradcheck([](Var a, Var b) { return a * detach(b); }, x, y);
+  REQUIRE(report.inputs.size() == 2);
+  CHECK(report.inputs[0].passed);
+  CHECK_FALSE(report.inputs[1].passed);
+  CHECK(report.inputs[1].missing);
+  CHECK(report.inputs[1].analytic == 0);
+  CHECK(report.text().find("analytic 0 (no gradient reached it), numeric ") != std::string::npos);
+  CHECK_FALSE(gradcheck([](Var a) { return detach(a) * 2; }, x));
+}
+
+TEST_CASE("an input that does not matter passes, with or without a gradient of zeros") {
+  Tensor x = tensor({1, 2}, f64), y = tensor({3, 4}, f64);
+  const GradcheckReport unused = gradcheck([](Var a, Var) { return a * a; }, x, y);
+  CHECK(unused);
+  CHECK(unused.inputs[1].missing);
+  CHECK(unused.inputs[1].absolute);
+  CHECK(gradcheck([](Var a, Var b) { return a + b * 0; }, x, y));
+}
+
+TEST_CASE("where the true gradient is 0, rounding is the measure, and no more than that passes") {
+  // Softmax does not change where all logits move alike, so the gradient of such a shift is 0 up to rounding.
+  Tensor logits = tensor({{0.3, 1.7, -0.4}}, f64), shift = tensor({{0.25}}, f64);
+  const GradcheckReport report = gradcheck([](Var a, Var b) { return softmax(a + b); }, logits, shift);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[1].absolute);
+  CHECK_FALSE(report.inputs[0].absolute);
+  CHECK(report.text().find("rounding") != std::string::npos);
+  CHECK(report.error() < 1e-9);  // of those that are relative
+
+  const auto small_but_wrong = [](Var a, Var b) {
+    Var y = output(a.shape(), {a, b}, Saves::nothing);
+    kernels::copy(into(y), a.value());
+    return record("ignores", y, [=] {
+      if (Out d = add_to(a)) kernels::copy(d, y.grad());
+      if (Out d = add_to(b)) kernels::fill(d, 1e-6);
+    });
+  };
+  const GradcheckReport wrong = gradcheck(small_but_wrong, logits, shift);
+  CHECK_FALSE(wrong);
+  CHECK(wrong.inputs[1].absolute);
+  CHECK(wrong.inputs[1].analytic == 1e-6);
+}
+
+TEST_CASE("one tensor given twice is refused") {
+  Tensor x = tensor({1, 2}, f64);
+  CHECK_THROWS_WITH_AS(gradcheck([](Var a, Var b) { return a * b; }, x, x),
+                       "gradcheck: inputs 0 and 1 are one tensor; give f two uses of one Var",
+                       std::invalid_argument);
+}
+
+TEST_CASE("some elements of a large input can be checked instead of all") {
+  Tensor x = full({100}, 0.5, f64);
+  int calls = 0;
+  const auto counted = [&](Var v) {
+    ++calls;
+    return v * v;
+  };
+  CHECK(gradcheck({.elements = 10}, counted, x));
+  CHECK(calls == 2 + 1 + 4 * 10);
+  calls = 0;
+  CHECK(gradcheck(counted, x));
+  CHECK(calls == 2 + 1 + 4 * 100);
+}
+
+TEST_CASE("the tolerance is the user's, and the seed changes the upstream gradient only") {
+  Tensor x = tensor({0.5, -1.25, 2}, f64);
+  const auto off = [](Var v) { return square_scaled(v, 1 + 1e-5); };
+  CHECK_FALSE(gradcheck(off, x));
+  CHECK(gradcheck({.tolerance = 1e-4}, off, x));
+  const GradcheckReport first = gradcheck({.seed = 1}, off, x), second = gradcheck({.seed = 2}, off, x);
+  CHECK(first.inputs[0].largest != second.inputs[0].largest);
+  CHECK(first.error() == doctest::Approx(second.error()).epsilon(1e-3));
+}
+
+TEST_CASE("an input without elements, and a result without a gradient, are no failure of their own") {
+  Tensor none = Tensor(Shape{0, 3}, f64), x = tensor({1, 2}, f64);
+  CHECK(gradcheck([](Var v) { return v * 2; }, none));
+  CHECK(gradcheck([](Var) { return Var(tensor({1, 2}, f64)); }, x));
+}
+
+TEST_CASE("the report is a table with a line for each input") {
+  Tensor x = tensor({{1, 2}}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return v * 3; }, x);
+  const std::string text = report.text();
+  CHECK(text.find("input           shape     max |n|      error\ninput 0        [1, 2]  ") == 0);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
+TEST_CASE("gradients of a whole model's parameters, frozen ones left out") {
+  Gpt model({.vocab = 5, .context = 3, .layers = 1, .heads = 2, .width = 4, .bias = true, .deviation = 0.5},
+            Rng(2));
+  model.position.weight.set_trainable(false);
+  const Cast cast(model, f64);
+  const ParameterList parameters(model);
+  const Tensor tokens = tensor({{0, 4, 2}}, i32), targets = tensor({{4, 2, 1}}, i32);
+  const GradcheckReport report = gradcheck_parameters(
+      parameters, [&] { return cross_entropy(model(tokens), targets); }, {.elements = 6});
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs.size() == parameters.states().size() - 1);
+  for (const GradcheckInput& input : report.inputs) CHECK(input.name != "position.weight");
+}

@@ -1,0 +1,191 @@
+// tape.report(): which parameters backward reached, which it did not, and where the path ended.
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "attune/autograd/ops.h"
+#include "attune/autograd/parameter.h"
+#include "attune/autograd/tape.h"
+#include "attune/layers/data.h"
+#include "attune/layers/transformer.h"
+
+using namespace attune;
+
+namespace {
+
+using Gradient = ParameterReport::Gradient;
+
+struct Pair {
+  Parameter a{tensor({1, 2}, f64)}, b{tensor({3, 4}, f64)};
+  void each(auto&& visit) { visit("a", a), visit("b", b); }
+};
+
+// What is said of parameter b, after backward of what f makes of a and b.
+template <class F>
+ParameterReport report_of_b(F&& f) {
+  Pair model;
+  flatten(model);
+  Tape tape;
+  const Var a = model.a, b = model.b;
+  tape.backward(sum(f(a, b)));
+  const auto lines = tape.report();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].parameter == "a");
+  CHECK(lines[0].gradient == Gradient::reached);
+  CHECK(lines[0].ended_at.empty());
+  CHECK(lines[1].parameter == "b");
+  return lines[1];
+}
+
+}  // namespace
+
+TEST_CASE("a parameter that was reached has nothing more to say") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) { return a_ * b_; });
+  CHECK(b.gradient == Gradient::reached);
+  CHECK(b.ended_at.empty());
+}
+
+TEST_CASE("a path that ends at a detach") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) { return a_ * detach(b_ * 2); });
+  CHECK(b.gradient == Gradient::missing);
+  CHECK(b.ended_at == "detach [2]: it passes no gradient back");
+}
+
+TEST_CASE("a parameter that no op used") {
+  const ParameterReport b = report_of_b([](Var a_, Var) { return a_ * 2; });
+  CHECK(b.gradient == Gradient::missing);
+  CHECK(b.ended_at == "nothing: no op used it");
+}
+
+TEST_CASE("a gradient of zeros, by a multiplication with 0") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) {
+    const Var product = reshape(b_, {1, 2}) * tensor({0, 0}, f64);
+    return a_ + product;
+  });
+  CHECK(b.gradient == Gradient::zero);
+  CHECK(b.ended_at == "mul [1, 2]: the gradient that it passes back is zero");
+}
+
+TEST_CASE("a result that is no part of the loss") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) {
+    exp(b_ * 2);
+    return a_ * a_;
+  });
+  CHECK(b.gradient == Gradient::missing);
+  CHECK(b.ended_at == "exp [2]: backward started from nothing that depends on it");
+}
+
+TEST_CASE("what was computed after the loss is no part of it either") {
+  Pair model;
+  Tape tape;
+  const Var a = model.a, b = model.b;
+  const Var loss = sum(a * 2);
+  const Var later = loss + sum(b);
+  tape.backward(loss);
+  const auto lines = tape.report();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].parameter == "[2]");  // no optimizer has named it
+  CHECK(lines[1].gradient == Gradient::missing);
+  CHECK(lines[1].ended_at == "add []: backward started from nothing that depends on it");
+  CHECK(later.item() == 13);
+}
+
+TEST_CASE("of several paths, one that arrives is enough") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) {
+    const Var cut = detach(b_) * a_;
+    const Var zero = b_ * 0;
+    const Var open = b_ + zero;
+    return cut + open;
+  });
+  CHECK(b.gradient == Gradient::reached);
+}
+
+TEST_CASE("an inner NoGrad and a replaced value end a path") {
+  const ParameterReport b = report_of_b([](Var a_, Var b_) {
+    const Tensor evaluated = [&] {
+      const NoGrad scope;
+      return Tensor::copy_of((b_ * 2).value());
+    }();
+    return a_ * Tensor::copy_of(evaluated);
+  });
+  CHECK(b.gradient == Gradient::missing);
+  CHECK(b.ended_at == "nothing: no op used it");
+}
+
+TEST_CASE(
+    "a report changes nothing: gradients, kept ones included, are as they were, and it may be asked again") {
+  Pair model;
+  Tape tape;
+  const Var a = model.a, b = model.b, x = variable(tensor({5, 6}, f64));
+  const Var product = a * b * x;
+  keep_grad(product);
+  tape.backward(sum(product));
+  const auto text = [](const ConstView& view) { return std::vector<double>{view.at({0}), view.at({1})}; };
+  const auto state = [&] {
+    return std::vector{text(model.a.grad()), text(model.b.grad()), text(x.grad()), text(product.grad()),
+                       text(a.grad())};
+  };
+  const auto before = state();
+  for (int round = 0; round < 2; ++round) {
+    const auto lines = tape.report();
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0].gradient == Gradient::reached);
+    CHECK(lines[1].gradient == Gradient::reached);
+    CHECK(state() == before);
+  }
+  CHECK(before[0] == std::vector<double>{15, 24});
+}
+
+TEST_CASE("a report after a backward with a seed, and into a GradientSet") {
+  Pair model;
+  GradientSet set(model);
+  Tape tape;
+  const Var a = model.a, b = model.b;
+  tape.backward(a * b, tensor({0, 0}, f64), {.into = &set});
+  const auto lines = tape.report();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0].gradient == Gradient::zero);
+  CHECK(lines[1].gradient == Gradient::zero);
+  CHECK_FALSE(model.a.has_grad());
+  CHECK(set.has_grad(model.a));
+}
+
+TEST_CASE("a report needs a backward, open ears and unchanged parameters") {
+  Pair model;
+  const char* message = "report: run backward on this tape first, and ask it before other scopes open";
+  Tape tape;
+  const Var loss = sum(Var(model.a) * 2);
+  CHECK_THROWS_WITH_AS(tape.report(), message, std::invalid_argument);
+  tape.backward(loss);
+  {
+    const NoGrad inner;
+    CHECK_THROWS_WITH_AS(tape.report(), message, std::invalid_argument);
+  }
+  CHECK(tape.report().size() == 1);
+  model.a.mutable_value();
+  CHECK_THROWS_AS(tape.report(), std::invalid_argument);
+}
+
+TEST_CASE("a whole model: every parameter has a line, under its path, and a frozen one says so") {
+  Gpt model({.vocab = 11, .context = 12, .layers = 1, .heads = 2, .width = 16}, Rng(1));
+  flatten(model);
+  model.position.weight.set_trainable(false);
+  const Batch batch = CopyTask({.symbols = 10, .length = 6}).batch(0, 4);
+  Tape tape;
+  const Var logits = model(batch.inputs);
+  tape.backward(cross_entropy(logits, batch.targets));
+  std::size_t frozen = 0;
+  const auto lines = tape.report();
+  CHECK(lines.size() == ParameterList(model).states().size());
+  for (const ParameterReport& line : lines) {
+    if (line.parameter == "position.weight") {
+      ++frozen;
+      CHECK(line.gradient == Gradient::missing);
+      CHECK(line.ended_at == "its start: it is not trainable");
+    } else {
+      CHECK_MESSAGE(line.gradient == Gradient::reached, line.parameter);
+    }
+  }
+  CHECK(frozen == 1);
+}
