@@ -13,8 +13,12 @@ namespace {
 
 INLINE F64 widen(F32 a) { return {static_cast<double>(a.r)}; }
 INLINE F32 narrow(F64 a) { return {static_cast<float>(a.r)}; }
-template <class V> INLINE auto widen(Pair<V> a) { return Pair<decltype(widen(a.low))>{widen(a.low), widen(a.high)}; }
-template <class V> INLINE auto narrow(Pair<V> a) { return Pair<decltype(narrow(a.low))>{narrow(a.low), narrow(a.high)}; }
+INLINE Lanes<F64> widen(const Lanes<F32>& a) {
+  return each_lane<Lanes<F64>>([](F32 x) { return widen(x); }, a);
+}
+INLINE Lanes<F32> narrow(const Lanes<F64>& a) {
+  return each_lane<Lanes<F32>>([](F64 x) { return narrow(x); }, a);
+}
 
 template <class T> struct Tile { static constexpr int kRows = 2, kRegisters = 4; };
 

@@ -40,7 +40,7 @@ struct Terms<float> {
   // erf(x) / x - 1 in z = x^2 <= 1: 2^-29 of erf.
   static constexpr float kErf[] = {0.128379166f,  -0.37612626f,    0.112835787f,   -0.0268533472f,
                                    0.0051871622f, -0.00079978531f, 7.80690316e-05f};
-  // exp(u^2) erfc(u) / 2 = over / under on [0, 9.5]: 2^-28. Both are scaled so that rounding them costs least.
+  // exp(u^2) erfc(u) / 2 = over / under on [0, 9.5]: 2^-28. Scaled so that rounding costs least.
   static constexpr float kTailOver[] = {0.843385696f, 1.1966759f,    0.827412069f,
                                         0.329351962f, 0.0750449374f, 0.00795819238f};
   static constexpr float kTailUnder[] = {1.68677139f, 4.29666948f,  4.81632519f,  3.06555247f,

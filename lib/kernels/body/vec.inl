@@ -79,6 +79,9 @@ struct FirstLanes<Pair<V>> {
 // The mask of the first n lanes.
 template <class V> INLINE typename V::Mask first(int n) { return FirstLanes<V>::mask(n); }
 
+#include "attune/lib/kernels/body/lanes.inl"
+
+// The 16 lanes that registers R make.
 template <class R, int lanes>
 struct WidenTo16 {
   using type = typename WidenTo16<Pair<R>, 2 * lanes>::type;
@@ -86,6 +89,10 @@ struct WidenTo16 {
 template <class R>
 struct WidenTo16<R, 16> {
   using type = R;
+};
+template <class R>
+struct WidenTo16<R, 1> {
+  using type = Lanes<R>;
 };
 
 // A value and a tangent in each lane: forward-mode differentiation through the very same bodies. Comparisons and
