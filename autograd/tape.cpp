@@ -128,12 +128,16 @@ View borrowed_view(const ConstView& view) { return View(const_cast<void*>(view.d
 namespace detail {
 
 std::string op_name(const source_location& where) {
-  // "attune::Var attune::softmax(attune::Var)" is softmax.
-  std::string_view name = where.function_name();
+  // "attune::Var attune::softmax(attune::Var)" is softmax. A call operator goes by the name of its class.
+  constexpr std::string_view anonymous = "(anonymous namespace)::", call = "::operator";
+  std::string text = where.function_name();
+  for (auto at = text.find(anonymous); at != text.npos; at = text.find(anonymous)) text.erase(at, anonymous.size());
+  std::string_view name = text;
   name = name.substr(0, name.find('('));
+  if (name.ends_with(call)) name.remove_suffix(call.size());
   name = name.substr(name.find_last_of(' ') + 1);
   name = name.substr(name.rfind(':') + 1);
-  return std::string(name.empty() ? where.function_name() : name);
+  return name.empty() ? text : std::string(name);
 }
 
 Scope::Scope(bool records, bool training) {

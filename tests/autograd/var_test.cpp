@@ -63,6 +63,10 @@ Var constant_of(const Tensor& x) { return x; }
 Var variable_of(const Tensor& x) { return variable(x); }
 Var leaf_of(const Parameter& p) { return p; }
 Var op_of_nothing() { return output({2}, {}); }
+struct Layer {
+  const Parameter& weight;
+  Var operator()() const { return weight; }
+};
 
 }  // namespace
 
@@ -246,6 +250,8 @@ TEST_CASE("a parameter that does not exist is no Var") {
   const Parameter none;
   const Tape tape;
   CHECK_THROWS_WITH_AS(leaf_of(none), "leaf_of: a parameter that does not exist was used",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Layer{none}(), "Layer: a parameter that does not exist was used",
                        std::invalid_argument);
 }
 
