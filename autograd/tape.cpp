@@ -31,11 +31,13 @@ const ScopeState& open_scope(const source_location& where) {
 }
 
 // A node that shows memory of its own.
-Node& push_root(const char* name, const void* data, const detail::Layout& layout, std::uint32_t generation) {
+// `view` is what a ConstView is made of, in place: a view that is copied as soon as it is written makes the processor wait.
+template <class... View>
+Node& push_root(const char* name, std::uint32_t generation, const void* data, const View&... view) {
   Workspace& w = workspace();
   const std::uint32_t index = w.node_count;
   Node& node = w.push_node();
-  std::construct_at(&node.value, data, layout);
+  std::construct_at(&node.value, data, view...);
   node.name = name;
   node.rule = nullptr;
   node.captures = nullptr;
@@ -98,7 +100,7 @@ Var leaf(const char* name, const View& value, const detail::StorageRef& storage,
   const ScopeState& scope = open_scope(where);
   Workspace& w = workspace();
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, value.data(), value.layout(), scope.generation);
+  Node& node = push_root(name, scope.generation, value.data(), value.layout());
   node.leaf = true;
   node.needs_grad = node.keep = needs_grad && scope.records;
   w.borrowed.push_back({index, storage, version, nullptr});
@@ -261,7 +263,7 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
           inputs.empty() ? std::string_view("no operand") : name_of(inputs.front().dtype(where)));
   const DType dtype = typed->value.dtype();
   const std::uint32_t index = w.node_count;
-  Node& node = push_root("output", new_memory(shape, dtype), {shape, contiguous_strides(shape), dtype}, scope.generation);
+  Node& node = push_root("output", scope.generation, new_memory(shape, dtype), shape, dtype);
   node.needs_grad = needs_grad && scope.records;
   node.saves = saves == Saves::values;
   node.writable = true;
@@ -343,7 +345,7 @@ Var scalar(double number, Var like, source_location where) {
   const View value = saved({}, like.dtype(where));
   kernels::fill(value, number);
   const std::uint32_t index = workspace().node_count;
-  push_root("scalar", value.data(), value.layout(), scope.generation);
+  push_root("scalar", scope.generation, value.data(), value.layout());
   return VarAccess::make(index, scope.generation);
 }
 
@@ -359,7 +361,7 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
   const std::uint32_t owner = from.memory;
   const bool needs_grad = from.needs_grad && from.generation == scope.generation && flow == Flow::open;
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, value.data(), value.layout(), scope.generation);
+  Node& node = push_root(name, scope.generation, value.data(), value.layout());
   node.needs_grad = needs_grad;
   node.memory = owner;
   if (scope.records) set_inputs(node, std::span(&x, 1));
@@ -405,7 +407,7 @@ Var record_view(const char* name, Var x, const ViewPair& pair) {
   if (is_dual_across_scopes(from, scope)) throw_dual_across_scopes(name, from);
   const bool own = from.generation == scope.generation;
   const std::uint32_t index = w.node_count;
-  Node& node = push_root(name, pair.value.data(), pair.value.layout(), scope.generation);
+  Node& node = push_root(name, scope.generation, pair.value.data(), pair.value.layout());
   node.memory = from.memory;
   if (scope.records) set_inputs(node, std::span(&x, 1));
   if (!own) return VarAccess::make(index, scope.generation);
@@ -432,7 +434,7 @@ Var VarAccess::leaf_of(const std::shared_ptr<detail::ParameterState>& parameter)
     slot = {parameter.get(), w.node_count};
     ++scope.leaf_count;
     w.borrowed.push_back({w.node_count, parameter->value_storage, parameter->version, parameter});
-    Node& node = push_root("parameter", parameter->value.data(), parameter->value.layout(), scope.generation);
+    Node& node = push_root("parameter", scope.generation, parameter->value.data(), parameter->value.layout());
     node.leaf = node.keep = true;
     node.needs_grad = scope.records && parameter->trainable;
     node.parameter = parameter.get();

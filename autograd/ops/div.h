@@ -10,8 +10,8 @@ inline Var div(Var a, Var b) {
   Var y = output(shape, {a, b});
   kernels::divide(into(y), a.value(), b.value());
   return record("div", y, [=] {
-    add_to_stretched(a, shape, [=](Out d) { kernels::divide(d, y.grad(), b.value()); });  // da += dy / b
-    add_to_stretched(b, shape, [=](Out d) {
+    add_to_stretched(a, shape, [=](const Out& d) { kernels::divide(d, y.grad(), b.value()); });  // da += dy / b
+    add_to_stretched(b, shape, [=](const Out& d) {
       kernels::divide_backward(d, y.grad(), y.value(), b.value());  // db -= dy * y / b
     });
   });

@@ -38,8 +38,8 @@ inline Var matmul(Var a, Var b, double scale = 1) {
   Shape full_a = shape, full_b = shape;
   full_a[shape.rank() - 1] = full_b[shape.rank() - 2] = a.size(-1);
   return record("matmul", y, [=] {
-    add_to_stretched(a, full_a, [=](Out d) { kernels::gemm(d, y.grad(), b.value().t(), scale); });  // dA += dY Bᵀ
-    add_to_stretched(b, full_b, [=](Out d) { kernels::gemm(d, a.value().t(), y.grad(), scale); });  // dB += Aᵀ dY
+    add_to_stretched(a, full_a, [=](const Out& d) { kernels::gemm(d, y.grad(), b.value().t(), scale); });  // dA += dY Bᵀ
+    add_to_stretched(b, full_b, [=](const Out& d) { kernels::gemm(d, a.value().t(), y.grad(), scale); });  // dB += Aᵀ dY
   });
 }
 

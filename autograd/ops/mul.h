@@ -10,8 +10,8 @@ inline Var mul(Var a, Var b) {
   Var y = output(shape, {a, b});
   kernels::multiply(into(y), a.value(), b.value());
   return record("mul", y, [=] {
-    add_to_stretched(a, shape, [=](Out d) { kernels::multiply(d, y.grad(), b.value()); });  // da += dy * b
-    add_to_stretched(b, shape, [=](Out d) { kernels::multiply(d, y.grad(), a.value()); });  // db += dy * a
+    add_to_stretched(a, shape, [=](const Out& d) { kernels::multiply(d, y.grad(), b.value()); });  // da += dy * b
+    add_to_stretched(b, shape, [=](const Out& d) { kernels::multiply(d, y.grad(), a.value()); });  // db += dy * a
   });
 }
 

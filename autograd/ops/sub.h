@@ -11,7 +11,7 @@ inline Var sub(Var a, Var b) {
   kernels::subtract(into(y), a.value(), b.value());
   return record("sub", y, [=] {
     if (Out d = add_to(a)) kernels::sum(d, y.grad());                                        // da += dy
-    add_to_stretched(b, shape, [=](Out d) { kernels::scale(d, y.grad(), -1); });             // db -= dy
+    add_to_stretched(b, shape, [=](const Out& d) { kernels::scale(d, y.grad(), -1); });             // db -= dy
   });
 }
 
