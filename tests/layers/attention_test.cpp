@@ -159,13 +159,13 @@ TEST_CASE("attention: an example to follow by hand") {
   CHECK(y.at({0, 1}) == doctest::Approx(10 * weights.at({0, 1})).epsilon(1e-15));
 }
 
-TEST_CASE("attention: causal with L and S different is aligned at the bottom right") {
+TEST_CASE("B07: attention: causal with L and S different is aligned at the bottom right") {
   check_near(averages(2, 4, Mask::causal()), {2.0, 2.5});
   check_near(averages(1, 4, Mask::causal()), {2.5});
   check_near(averages(4, 2, Mask::causal()), {0, 0, 1, 1.5});
 }
 
-TEST_CASE("attention: causal aligned at the top left, by name only") {
+TEST_CASE("B07: attention: causal aligned at the top left, by name only") {
   const Mask mask = Mask::causal(Align::top_left);
   check_near(averages(2, 4, mask), {1.0, 1.5});
   check_near(averages(1, 4, mask), {1});
@@ -302,7 +302,7 @@ TEST_CASE("attention: the same bits on every row and for any number of threads, 
   CHECK(threads() >= 1);
 }
 
-TEST_CASE("attention: without keys, zeros, and zeros for the queries") {
+TEST_CASE("B09: attention: without keys, zeros, and zeros for the queries") {
   for (const Mask& mask : {Mask(), Mask::causal()}) {
     Tape tape;
     const Var q = variable(random({1, 2, 3, 5}, f32, 1));
@@ -318,7 +318,7 @@ TEST_CASE("attention: without keys, zeros, and zeros for the queries") {
   }
 }
 
-TEST_CASE("attention: without queries, nothing, and zeros for keys and values") {
+TEST_CASE("B09: attention: without queries, nothing, and zeros for keys and values") {
   for (const Mask& mask : {Mask(), Mask::causal()}) {
     Tape tape;
     const Var q = variable(Tensor({1, 2, 0, 5}));
@@ -333,7 +333,7 @@ TEST_CASE("attention: without queries, nothing, and zeros for keys and values") 
   }
 }
 
-TEST_CASE("attention: a batch of nothing") {
+TEST_CASE("B09: attention: a batch of nothing") {
   Tape tape;
   const Var q = variable(Tensor({0, 2, 3, 5}));
   const Var k = variable(Tensor({0, 2, 4, 5}));
@@ -345,7 +345,7 @@ TEST_CASE("attention: a batch of nothing") {
   CHECK(k.grad().shape() == Shape{0, 2, 4, 5});
 }
 
-TEST_CASE("attention: what is refused") {
+TEST_CASE("B09: attention: what is refused") {
   const auto refused = [](const Shape& q, const Shape& k, const Shape& v, const char* message) {
     CHECK_THROWS_WITH_AS(evaluate(Tensor(q), Tensor(k), Tensor(v)), message, std::invalid_argument);
   };

@@ -86,7 +86,7 @@ double after(double start, const AdamWOptions& options, const std::vector<double
 
 // -- clip_grad_norm
 
-TEST_CASE("clip: to the largest norm, over all parameters as one vector") {
+TEST_CASE("B58: clip: to the largest norm, over all parameters as one vector") {
   Parameters model(zeros({2}), zeros({1}));
   set_grad(model[0], tensor({3, 4}));
   set_grad(model[1], tensor({12}));
@@ -95,7 +95,7 @@ TEST_CASE("clip: to the largest norm, over all parameters as one vector") {
   CHECK(values(model[1].grad()) == std::vector<double>{6});
 }
 
-TEST_CASE("clip: what is short enough keeps its bits") {
+TEST_CASE("B58: clip: what is short enough keeps its bits") {
   Parameters model(zeros({2}), zeros({1}));
   set_grad(model[0], tensor({0.1, -0.2}));
   set_grad(model[1], tensor({0.3}));
@@ -108,21 +108,21 @@ TEST_CASE("clip: what is short enough keeps its bits") {
   CHECK(values(model[0].grad()) == std::vector<double>{3, 4});
 }
 
-TEST_CASE("clip: zeros stay zeros") {
+TEST_CASE("B58: clip: zeros stay zeros") {
   Parameters model(zeros({3}));
   set_grad(model[0], zeros({3}));
   CHECK(clip_grad_norm(model, 1) == 0);
   CHECK(values(model[0].grad()) == std::vector<double>{0, 0, 0});
 }
 
-TEST_CASE("clip: with nothing to clip the norm is 0") {
+TEST_CASE("B58: clip: with nothing to clip the norm is 0") {
   Parameters model(ones({3})), empty;
   CHECK(clip_grad_norm(model, 1) == 0);
   CHECK(clip_grad_norm(empty, 1) == 0);
   CHECK_FALSE(model[0].has_grad());
 }
 
-TEST_CASE("clip: a norm that is not finite is reported, and nothing is scaled") {
+TEST_CASE("B58: clip: a norm that is not finite is reported, and nothing is scaled") {
   for (const double bad : {kInf, -kInf, kNan}) {
     Parameters model(zeros({2}), zeros({1}));
     set_grad(model[0], tensor({3, 4}));
@@ -132,7 +132,7 @@ TEST_CASE("clip: a norm that is not finite is reported, and nothing is scaled") 
   }
 }
 
-TEST_CASE("clip: the squares of large gradients do not overflow, nor those of small ones vanish") {
+TEST_CASE("B58: clip: the squares of large gradients do not overflow, nor those of small ones vanish") {
   Parameters model(zeros({100}));
   set_grad(model[0], full({100}, 1e20));
   CHECK(clip_grad_norm(model, 1) == doctest::Approx(1e21).epsilon(1e-7));
@@ -150,7 +150,7 @@ TEST_CASE("clip: parameters without a gradient, and frozen ones, do not count") 
   CHECK(model[1].grad().item() == 100);
 }
 
-TEST_CASE("clip: a largest norm must be above 0") {
+TEST_CASE("B58: clip: a largest norm must be above 0") {
   Parameters model(zeros({2}));
   CHECK_THROWS_WITH_AS(clip_grad_norm(model, 0), "clip_grad_norm: a largest norm of 0 is not above 0",
                        std::invalid_argument);
@@ -161,13 +161,13 @@ TEST_CASE("clip: a largest norm must be above 0") {
 
 // -- AdamW
 
-TEST_CASE("adamw: decay comes first, and apart from the gradient") {
+TEST_CASE("B54: adamw: decay comes first, and apart from the gradient") {
   const AdamWOptions options{.lr = 0.1, .decay = 0.1};
   CHECK(after(1, options, {0.5}) == doctest::Approx(0.890000002).epsilon(1e-6));
   CHECK(after(1, options, {0.5, -0.25}) == doctest::Approx(0.854466299).epsilon(1e-6));
 }
 
-TEST_CASE("adamw: epsilon comes after the bias correction") {
+TEST_CASE("B54: adamw: epsilon comes after the bias correction") {
   CHECK(after(1, {.lr = 0.1, .decay = 0}, {1e-8}) == doctest::Approx(0.95).epsilon(1e-6));
 }
 
@@ -201,7 +201,7 @@ TEST_CASE("adamw: the formula, over a hundred steps with a changing rate, parame
   }
 }
 
-TEST_CASE("adamw: decay reaches matrices, not biases, gains, frozen parameters or those without a gradient") {
+TEST_CASE("B55: adamw: decay reaches matrices, not biases, gains, frozen parameters or those without a gradient") {
   EveryKind model{Rng(1)};
   Parameter* ones_at_first[] = {&model.linear.weight, &model.linear.bias,      &model.norm.weight,
                                 &model.norm.bias,     &model.embedding.weight, &model.spared};
@@ -223,7 +223,7 @@ TEST_CASE("adamw: decay reaches matrices, not biases, gains, frozen parameters o
   CHECK(same_bits(model.frozen.value(), frozen));
 }
 
-TEST_CASE("adamw: a parameter that is visited twice is stepped once") {
+TEST_CASE("B55: adamw: a parameter that is visited twice is stepped once") {
   Tied model;
   CHECK(ParameterList(model).states().size() == 1);
   AdamW optimizer(model, {.lr = 0.1, .decay = 0.1});
@@ -247,7 +247,7 @@ TEST_CASE("adamw: a step consumes the gradients and leaves zeros, and without ne
   CHECK(optimizer.skipped() == 0);
 }
 
-TEST_CASE("adamw: a step whose norm is not finite is skipped and counted, and leaves no trace") {
+TEST_CASE("B58: adamw: a step whose norm is not finite is skipped and counted, and leaves no trace") {
   for (const double bad : {kInf, kNan}) {
     Parameters model(random({3, 2}, f32, 1), random({4}, f32, 2)),
         other(random({3, 2}, f32, 1), random({4}, f32, 2));

@@ -125,7 +125,7 @@ double ulp_error(T got, long double want) {
 
 }  // namespace
 
-TEST_CASE("exp: special values, in vector lanes and in tails") {
+TEST_CASE("B23: exp: special values, in vector lanes and in tails") {
   struct {
     float x, y;
   } const cases[] = {{-INFINITY, 0},
@@ -161,7 +161,7 @@ TEST_CASE("exp: special values, in vector lanes and in tails") {
   });
 }
 
-TEST_CASE("exp: relative error on [-87, 88]") {
+TEST_CASE("B23: exp: relative error on [-87, 88]") {
   std::vector<float> x(200000);
   for (std::size_t i = 0; i < x.size(); ++i)
     x[i] = -87.0f + 175.0f * static_cast<float>(i) / static_cast<float>(x.size() - 1);

@@ -57,7 +57,7 @@ TEST_CASE("an unknown row is an error, and changes nothing") {
   CHECK(row() == before);
 }
 
-TEST_CASE("a row that this machine lacks is an error that names those it has") {
+TEST_CASE("B36: a row that this machine lacks is an error that names those it has") {
   const auto& rows = supported_rows();
   for (const char* name : {"avx512", "avx2"}) {
     if (std::ranges::count(rows, name)) continue;
@@ -69,7 +69,7 @@ TEST_CASE("a row that this machine lacks is an error that names those it has") {
   }
 }
 
-TEST_CASE("ATTUNE_ISA chooses the first row") {
+TEST_CASE("B36: ATTUNE_ISA chooses the first row") {
   CHECK(row_with("") == supported_rows().front());
   for (const std::string& name : supported_rows()) CHECK(row_with(name) == name);
   CHECK(row_with("sse9") == "instruction set: 'sse9' is not one of avx512, avx2, scalar");

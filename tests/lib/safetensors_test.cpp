@@ -100,7 +100,7 @@ std::string entry(std::string_view name, std::string_view type, std::string_view
 
 }  // namespace
 
-TEST_CASE("a file of another writer loads, its data aligned or not") {
+TEST_CASE("B69: a file of another writer loads, its data aligned or not") {
   const Folder folder;
   CHECK(kGoodHeader.size() == 54);
   for (const std::string& header : {kGoodHeader, kGoodHeader + "  ", kGoodHeader + std::string(1000, ' ')}) {
@@ -185,7 +185,7 @@ TEST_CASE("narrow types load as f32 and i32, each number as it is") {
         R"(tensor "t": element 1 is 2, which BOOL cannot hold)");
 }
 
-TEST_CASE("a header's length is not trusted") {
+TEST_CASE("B67: a header's length is not trusted") {
   const Folder folder;
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
   const auto with_length = [&](std::uint64_t length) {
@@ -206,7 +206,7 @@ TEST_CASE("a header's length is not trusted") {
   CHECK(with_length(40) == "byte 48: a string without end");
 }
 
-TEST_CASE("a header that is not one is refused, with the byte and the fault") {
+TEST_CASE("B67: a header that is not one is refused, with the byte and the fault") {
   const Folder folder;
   struct Case {
     std::string header, error;
@@ -325,7 +325,7 @@ TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
       R"(tensor "t1": it begins at byte 0 of the data, where 4000 was due)");
 }
 
-TEST_CASE("a refusal is quick and takes no memory") {
+TEST_CASE("B67: a refusal is quick and takes no memory") {
   const Folder folder;
   const std::string files[] = {
       bytes_of_length(99'999'999) + kGoodHeader,
@@ -436,7 +436,7 @@ TEST_CASE("the bytes of a written file are those of the format") {
         data_of<double>({4}) + data_of<float>({5}) + data_of<std::int32_t>({3, 1, 2}));
 }
 
-TEST_CASE("views are written as what they show") {
+TEST_CASE("B69: views are written as what they show") {
   const Folder folder;
   const Tensor w = tensor({{1, 2, 3}, {4, 5, 6}}), pair = tensor({1, 2});
   write_safetensors(folder / "file", {{"transposed", w.view().t()},
