@@ -70,4 +70,20 @@ Workspace& make_workspace() {
   return owner.workspace;
 }
 
+const ScopeState& open_scope(const std::source_location& where) {
+  const ScopeState* scope = workspace().innermost;
+  if (!scope) [[unlikely]]
+    check(false, "{}: no tape is open on this thread: open a Tape (to differentiate) or a NoGrad (to evaluate)",
+          op_name(where));
+  return *scope;
+}
+
+View without_tangents(const ConstView& value) {
+  const View copy = saved(value.shape(), DType::dual);
+  kernels::copy(copy, value);
+  auto* numbers = copy.as<dual>();
+  for (Index i = 0; i < copy.count(); ++i) numbers[i].tangent = 0;
+  return copy;
+}
+
 }  // namespace attune::detail

@@ -253,6 +253,39 @@ inline View gradient_place(const Node& node) { return View(gradient_data(node), 
 ScopeState::Leaf& find_leaf(ScopeState& scope, const ParameterState* parameter);
 void grow_leaves(ScopeState& scope);
 
+// The innermost scope; throws in the name of the op where there is none.
+const ScopeState& open_scope(const std::source_location& where);
+
+// A new node that shows memory of its own. `view` is what a ConstView is made of, in place: a view that is copied as soon as it is written makes the processor wait.
+template <class... View>
+inline Node& push_root(const char* name, std::uint32_t generation, const void* data, const View&... view) {
+  Workspace& w = workspace();
+  const std::uint32_t index = w.node_count;
+  Node& node = w.push_node();
+  std::construct_at(&node.value, data, view...);
+  node.name = name;
+  node.rule = nullptr;
+  node.captures = nullptr;
+  node.place = nullptr;
+  node.parameter = nullptr;
+  node.gradient = nullptr;
+  node.inputs = nullptr;
+  node.generation = generation;
+  node.root = node.memory = index;
+  node.input_count = 0;
+  node.needs_grad = node.touched = node.keep = node.value_saved = node.saves = node.writable = node.leaf = false;
+  return node;
+}
+
+inline void* new_memory(const Shape& shape, DType dtype) {
+  return workspace().arena.allocate(static_cast<std::size_t>(shape.count() * size_of(dtype)), kAlignment);
+}
+
+// A dual constant has no tangent, whatever its tensor holds: the two modes of differentiation must agree.
+View without_tangents(const ConstView& value);
+
+inline View borrowed_view(const ConstView& view) { return View(const_cast<void*>(view.data()), view.layout()); }
+
 // "softmax", from the function that a location is in.
 std::string op_name(const std::source_location& where);
 
