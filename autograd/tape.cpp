@@ -124,7 +124,8 @@ Var variable(Tensor&& tensor, source_location where) {
 
 Var::Var(const Parameter& parameter, Location where) : id_(0) {
   const auto& state = detail::ParameterAccess::state(parameter);
-  check(state != nullptr, "{}: a parameter that does not exist was used", detail::op_name(where));
+  if (!state) [[unlikely]]
+    check(false, "{}: a parameter that does not exist was used", detail::op_name(where));
   open_scope(where);
   *this = VarAccess::leaf_of(state);
 }
