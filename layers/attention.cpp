@@ -15,6 +15,13 @@ void check_shapes(const Shape& q, const Shape& k, const Shape& v) {
   check(q.last() > 0 && v.last() > 0, "attention: q {}, v {}: a head has no width", q, v);
 }
 
+// [..., L, H, width] as [..., H, L, width], and back.
+View swap_heads(const View& x) {
+  int order[kMaxRank] = {0, 1, 2, 3, 4, 5};
+  std::swap(order[x.rank() - 2], order[x.rank() - 3]);
+  return x.permute(std::span(order).first(static_cast<std::size_t>(x.rank())));
+}
+
 // weights v, with the heads' axis moved behind the queries' in memory.
 Var weigh(Var weights, Var v) {
   Shape shape = v.shape();
@@ -22,11 +29,7 @@ Var weigh(Var weights, Var v) {
   shape[rank - 2] = weights.size(-2);
   if (rank < 3) return matmul(weights, v);
   std::swap(shape[rank - 2], shape[rank - 3]);
-  Var merged = output(shape, {weights, v});
-  int order[kMaxRank] = {0, 1, 2, 3, 4, 5};
-  std::swap(order[rank - 2], order[rank - 3]);
-  Var y = view_of("weigh", merged,
-                  [&](const View& view) { return view.permute(std::span(order).first(static_cast<std::size_t>(rank))); });
+  const Var y = view_of("weigh", output(shape, {weights, v}), swap_heads);
   kernels::gemm(into(y), weights.value(), v.value());
   return record("weigh", y, [=] {
     if (Out d = add_to(weights)) kernels::gemm(d, y.grad(), v.value().t());  // dweights += dy vᵀ
@@ -78,23 +81,14 @@ Var MultiHeadAttention::operator()(Var x) const {
       Shape shape = view.shape();
       shape[shape.rank() - 1] = heads;
       shape.append(width);
-      const int rank = shape.rank();
-      int order[kMaxRank] = {0, 1, 2, 3, 4, 5};
-      std::swap(order[rank - 2], order[rank - 3]);
-      return view.reshape(shape).permute(std::span(order).first(static_cast<std::size_t>(rank)));
+      return swap_heads(view.reshape(shape));
     });
   };
   const Var q = split(0, keys, key_width);
   const Var k = split(keys, 2 * keys, key_width);
   const Var v = split(2 * keys, total, value_width);
   const Var y = attention(q, k, v, attend);
-  const Var merged = view_of("merge_heads", y, [&](const View& view) {
-    const int rank = view.rank();
-    int order[kMaxRank] = {0, 1, 2, 3, 4, 5};
-    std::swap(order[rank - 2], order[rank - 3]);
-    return view.permute(std::span(order).first(static_cast<std::size_t>(rank)));
-  });
-  const Var said = tap("heads", merged);
+  const Var said = tap("heads", view_of("merge_heads", y, swap_heads));
   Shape flat = x.shape();
   flat[flat.rank() - 1] = heads * value_width;
   return out(reshape(contiguous(said), flat));
