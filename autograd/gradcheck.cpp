@@ -23,13 +23,17 @@ struct Variable {
   std::optional<Tensor> gradient;
 };
 
+// Dropout drops the same at each evaluation.
+Rng random_of_tapes(std::uint64_t seed) { return Rng(seed).split("dropout"); }
+
 // The sum of upstream * f, evaluated with compensation (Neumaier 1974), so that its own rounding stays below that of f.
 class Evaluation {
  public:
   Evaluation(std::function<Var()> f, std::uint64_t seed) : f_(std::move(f)), seed_(seed) {}
 
   double operator()() {
-    const Tape scope;  // what is differentiated is what a tape computes, dropout included
+    Rng random = random_of_tapes(seed_);
+    const Tape scope({.random = &random});  // what is differentiated is what a tape computes, dropout included
     const Tensor y = Tensor::copy_of(f_().value());
     const auto results = y.data<double>(), weights = upstream(y.shape()).data<double>();
     double sum = 0, lost = 0;
@@ -135,7 +139,8 @@ GradcheckReport check_gradients(std::vector<Variable>& variables, const std::fun
     return report;
   }
   {
-    Tape tape;
+    Rng random = random_of_tapes(options.seed);
+    Tape tape({.random = &random});
     differentiate(tape, evaluate);
   }
   for (const Variable& variable : variables) report.inputs.push_back(compare(evaluate, variable, options));

@@ -68,6 +68,9 @@ View saved(const Shape& shape, DType dtype);
 template <class T>
 std::span<const T> saved(std::span<const T> items);
 
+// A stream of random numbers that this call alone draws from: the next of the tape's.
+Rng draw_stream(std::source_location where = std::source_location::current());
+
 // Names the result and keeps the rule, if the result needs a gradient. Returns y.
 template <class Rule>
 Var record(const char* name, Var y, const Rule& rule, std::source_location where = std::source_location::current());

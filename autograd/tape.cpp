@@ -55,14 +55,14 @@ std::string op_name(const source_location& where) {
   return name.empty() ? text : std::string(name);
 }
 
-Scope::Scope(bool records, bool training) {
+Scope::Scope(bool records, bool training, Rng* random) {
   Workspace& w = workspace();
   std::uint32_t generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
   if (generation == 0) generation = last_generation.fetch_add(1, std::memory_order_relaxed) + 1;
   const Arena::Mark mark = w.arena.mark();
   void* memory = w.arena.allocate(sizeof(ScopeState), alignof(ScopeState));
   state_ = new (memory) ScopeState{w.innermost,     generation, w.node_count, w.borrowed.size(), w.kept.size(),
-                                   w.delayed.size(), mark,       records,      training};
+                                   w.delayed.size(), mark,       records,      training,       random};
   state_->sparing = w.innermost && w.innermost->sparing;
   w.innermost = state_;
 }
@@ -85,6 +85,15 @@ Scope::~Scope() {
 }
 
 }  // namespace detail
+
+Rng draw_stream(source_location where) {
+  const ScopeState& scope = open_scope(where);
+  if (!scope.random) [[unlikely]]
+    check(false, "{}: it needs random numbers, Tape tape({{.random = &rng}})", detail::op_name(where));
+  const Rng own = scope.random->split(scope.random->position());
+  scope.random->skip(1);
+  return own;
+}
 
 bool is_training() { return open_scope(source_location::current()).training; }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "attune/autograd/var.h"
+#include "attune/lib/random.h"
 
 namespace attune {
 
@@ -29,7 +30,7 @@ class Scope {
   Scope& operator=(const Scope&) = delete;
 
  protected:
-  Scope(bool records, bool training);
+  Scope(bool records, bool training, Rng* random);
   ~Scope();
 
   ScopeState* state_;
@@ -37,7 +38,8 @@ class Scope {
 }  // namespace detail
 
 struct TapeOptions {
-  bool training = true;  // whether dropout drops
+  bool training = true;   // whether dropout drops
+  Rng* random = nullptr;  // where dropout draws what it drops: each takes one position. Outlives the tape
 };
 
 // What backward did for one parameter.
@@ -55,7 +57,7 @@ struct BackwardOptions {
 
 class Tape : public detail::Scope {
  public:
-  explicit Tape(const TapeOptions& options = {}) : Scope(true, options.training) {}
+  explicit Tape(const TapeOptions& options = {}) : Scope(true, options.training, options.random) {}
 
   // Adds dloss/dp to the gradient of every parameter p that the scalar `loss` depends on, and writes the gradients of
   // variables and of what was kept. Once per tape; nothing changes where it throws.
@@ -75,7 +77,7 @@ class Tape : public detail::Scope {
 // loop rather than around it.
 class NoGrad : public detail::Scope {
  public:
-  NoGrad() : Scope(false, false) {}
+  NoGrad() : Scope(false, false, nullptr) {}
 };
 
 // Whether the innermost scope trains; throws where none is open.

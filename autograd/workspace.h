@@ -158,6 +158,7 @@ struct ScopeState {
   Arena::Mark mark;
   bool records;
   bool training;
+  Rng* random;
   bool differentiated = false;
   GradientSet* sink = nullptr;
   // Leaves by parameter: an open-addressing table in the arena.

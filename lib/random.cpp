@@ -17,11 +17,8 @@ struct Block {
 };
 
 Block block_at(std::uint64_t seed, std::uint64_t stream, std::uint64_t position) {
-  const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
-  const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
-  const PhiloxCounter bits =
-      philox({low(position), high(position), low(stream), high(stream)}, {low(seed), high(seed)});
-  return {bits[0] | std::uint64_t{bits[1]} << 32, bits[2] | std::uint64_t{bits[3]} << 32};
+  const auto [word] = philox_at(seed, stream, position);
+  return {word[0] | std::uint64_t{word[1]} << 32, word[2] | std::uint64_t{word[3]} << 32};
 }
 
 // 53 bits as a fraction: all that a double between 1/2 and 1 can hold.

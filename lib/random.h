@@ -1,33 +1,16 @@
 // Random numbers that are functions of where they stand: the draw at a position of a stream of a seed is the
 // same number in every build, on every machine and for any number of threads, whoever drew before.
-//
-// The generator is Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2,
-// 3", 2011): ten rounds scramble a counter of 128 bits under a key of 64. It is not meant for cryptography.
+// The generator is Philox 4x32-10, see lib/philox.h.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "attune/lib/philox.h"
 #include "attune/lib/view.h"
 
 namespace attune {
-
-using PhiloxCounter = std::array<std::uint32_t, 4>;
-using PhiloxKey = std::array<std::uint32_t, 2>;
-
-constexpr PhiloxCounter philox(PhiloxCounter counter, PhiloxKey key) {
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t a = std::uint64_t{0xd2511f53} * counter[0],
-                        b = std::uint64_t{0xcd9e8d57} * counter[2];
-    counter = {static_cast<std::uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<std::uint32_t>(b),
-               static_cast<std::uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<std::uint32_t>(a)};
-    key[0] += 0x9e3779b9;
-    key[1] += 0xbb67ae85;
-  }
-  return counter;
-}
 
 // A place in a stream of random numbers. Each draw, of whatever kind, takes one position: a block of 128 bits
 // that no other draw sees. The three numbers below are its whole state: Rng(seed, stream, position) goes on

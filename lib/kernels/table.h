@@ -3,6 +3,7 @@
 #pragma once
 
 #include "attune/lib/number.h"
+#include "attune/lib/philox.h"
 
 namespace attune::kernels {
 
@@ -169,6 +170,19 @@ struct AdamWArguments {
   Index count;
 };
 
+// See dropout.h. An item is a block of elements.
+inline constexpr Index kDropoutBlock = 4096;
+struct DropoutMask {
+  std::uint64_t seed, stream, position;
+  std::uint64_t threshold;  // a word below it drops its element
+  double factor;            // of what is kept
+};
+struct DropoutArguments {
+  void* y;
+  Index count;
+  DropoutMask mask;
+};
+
 struct Table {
   const char* name;
 
@@ -179,7 +193,7 @@ struct Table {
   TileSize gemm_tile[3];
   Bodies sum_last, sum_first, fold, squares;
   Bodies softmax, softmax_backward, layer_norm, layer_norm_backward, cross_entropy, cross_entropy_backward;
-  Bodies embedding, embedding_backward, adamw;
+  Bodies embedding, embedding_backward, dropout_factors, adamw;
 };
 
 extern const Table kScalar, kAvx2, kAvx512;

@@ -69,12 +69,12 @@ double moment(const Tensor& numbers, int power) {
 }  // namespace
 
 TEST_CASE("philox gives the known answers of the paper's authors") {
-  CHECK(philox({0, 0, 0, 0}, {0, 0}) == PhiloxCounter{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox({{0, 0, 0, 0}}, {{0, 0}}) == PhiloxCounter{{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
   constexpr std::uint32_t ones = 0xffffffff;
-  CHECK(philox({ones, ones, ones, ones}, {ones, ones}) ==
-        PhiloxCounter{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
-  CHECK(philox({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}) ==
-        PhiloxCounter{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+  CHECK(philox({{ones, ones, ones, ones}}, {{ones, ones}}) ==
+        PhiloxCounter{{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}});
+  CHECK(philox({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, {{0xa4093822, 0x299f31d0}}) ==
+        PhiloxCounter{{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
 }
 
 TEST_CASE("seed, stream and position are where philox has its key and counter") {

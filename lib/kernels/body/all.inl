@@ -6,6 +6,7 @@
 #include "attune/lib/kernels/body/layer_norm.inl"
 #include "attune/lib/kernels/body/cross_entropy.inl"
 #include "attune/lib/kernels/body/embedding.inl"
+#include "attune/lib/kernels/body/dropout.inl"
 #include "attune/lib/kernels/body/adamw.inl"
 #include "attune/lib/kernels/body/gemm.inl"
 
@@ -37,6 +38,7 @@ constexpr void row_kernels_of(Table& t, int type) {
   t.cross_entropy_backward[type] = cross_entropy_backward<T>;
   t.embedding[type] = embedding<T>;
   t.embedding_backward[type] = embedding_backward<T>;
+  t.dropout_factors[type] = dropout_factors<T>;
 }
 
 constexpr Table make_table(const char* name) {

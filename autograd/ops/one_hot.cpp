@@ -1,0 +1,23 @@
+#include "attune/autograd/ops/one_hot.h"
+
+#include "attune/lib/kernels/gather.h"
+#include "attune/lib/kernels/rowwise.h"
+
+namespace attune {
+
+Var one_hot(Var ids, Index classes, DType dtype) {
+  check(ids.dtype() == i32, "one_hot: ids are i32, not {}", ids.dtype());
+  check(classes >= 1 && is_float(dtype), "one_hot: {} classes of {}: at least 1, of f32, f64 or dual", classes, dtype);
+  kernels::check_ids(ids.value(), classes, kernels::kNothingIgnored, [&](Index id, const Shape& position) {
+    check(false, "one_hot: id {} at {} is outside of {} classes", id, position, classes);
+  });
+  Shape shape = ids.shape(), single = ids.shape();
+  shape.append(classes);
+  single.append(1);
+  Tensor rows(shape, dtype);
+  const Tensor places = Tensor::copy_of(ids.value());
+  kernels::scatter_add(rows.view(), ones(single, dtype), places.view().reshape(single), -1);
+  return Var(std::move(rows));
+}
+
+}  // namespace attune
