@@ -7,13 +7,13 @@ namespace attune {
 
 namespace detail {
 // The shape of the parts side by side; throws where they do not fit.
-Shape concat_shape(std::span<const Var> parts, int axis);
+Shape concat_shape(std::span<const Var> parts, int axis, std::source_location where);
 }  // namespace detail
 
 // Parts of one type, and of one shape but for their sizes along `axis` -> the same shape with the sum of those sizes.
 // Token ids, too.
 inline Var concat(std::span<const Var> parts, int axis = 0) {
-  const Shape shape = detail::concat_shape(parts, axis);
+  const Shape shape = detail::concat_shape(parts, axis, std::source_location::current());
   const DType dtype = parts.front().dtype();
   const std::span<const Var> kept = saved(parts);
   const auto each_place = [=](const auto& whole, auto&& visit_part) {
