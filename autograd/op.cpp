@@ -34,6 +34,14 @@ bool is_dual_across_scopes(const Node& input, const ScopeState& scope) {
                   op, input.name, input.value.shape()));
 }
 
+// Inside of a checkpoint: Vars come in as arguments, or their gradient would be lost.
+void check_sealed(const Node& input, const ScopeState& scope, const source_location& where) {
+  const bool lost = input.needs_grad && scope.outer && input.generation == scope.outer->generation;
+  if (lost)
+    check(false, "{}: inside of a checkpoint, {} of shape {} is used but not given to it: its gradient would be lost",
+          detail::op_name(where), input.name, input.value.shape());
+}
+
 // A rule will read the value of this input, so whoever lent its memory must not change it before backward. Where that
 // was lent to a scope around this one, both watch it.
 void need_value(const Node& input, const ScopeState& scope) {
@@ -71,6 +79,8 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
       throw_dual_across_scopes(detail::op_name(where), node);
     typed = &node;
     needs_grad |= node.needs_grad && node.generation == scope.generation;
+    if (scope.sealed) [[unlikely]]
+      check_sealed(node, scope, where);
   }
   if (!typed) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where),
@@ -172,6 +182,7 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
   Workspace& w = workspace();
   const Node& from = VarAccess::node(x, where);
   if (flow == Flow::open && is_dual_across_scopes(from, scope)) throw_dual_across_scopes(name, from);
+  if (flow == Flow::open && scope.sealed) check_sealed(from, scope, where);
   const std::uint32_t owner = from.memory;
   const bool needs_grad = from.needs_grad && from.generation == scope.generation && flow == Flow::open;
   const std::uint32_t index = w.node_count;
@@ -219,6 +230,7 @@ Var record_view(const char* name, Var x, const ViewPair& pair) {
   const ScopeState& scope = *w.innermost;
   const Node& from = w.node(VarAccess::index(x));
   if (is_dual_across_scopes(from, scope)) throw_dual_across_scopes(name, from);
+  if (scope.sealed) check_sealed(from, scope, std::source_location::current());
   const bool own = from.generation == scope.generation;
   const std::uint32_t index = w.node_count;
   Node& node = push_root(name, scope.generation, pair.value.data(), pair.value.layout());

@@ -113,6 +113,10 @@ void VarAccess::throw_dead(const source_location& where) {
       fmt::format("{}: a Var was used after its tape had ended, or on another thread", detail::op_name(where)));
 }
 
+Var detail::leaf_of_view(const char* name, const View& value, bool needs_grad, const source_location& where) {
+  return leaf(name, value, {}, 0, needs_grad, where);
+}
+
 Var::Var(const Tensor& tensor, Location where)
     : Var(leaf("constant", borrowed_view(tensor.view()), tensor.storage(), tensor.version(), false, where)) {
   if (tensor.dtype() == DType::dual) VarAccess::node(*this, where).value = without_tangents(tensor);

@@ -174,6 +174,8 @@ struct ScopeState {
   bool interrupted = false;  // inside of backward, or left by an exception there
   bool running = false;      // inside of backward
   bool probing = false;      // report() runs the rules again
+  bool sealed = false;       // an op may not use a Var of the scope around, whose gradient would be lost
+  bool again = false;        // computes what was computed before
   bool sparing = false;      // gradients of parameters stand aside: when probing, and for tapes inside of such rules
 };
 
@@ -286,6 +288,9 @@ inline void* new_memory(const Shape& shape, DType dtype) {
 View without_tangents(const ConstView& value);
 
 inline View borrowed_view(const ConstView& view) { return View(const_cast<void*>(view.data()), view.layout()); }
+
+// A leaf of the innermost scope that shows memory of an outer one, with a gradient or without.
+Var leaf_of_view(const char* name, const View& value, bool needs_grad, const std::source_location& where);
 
 // "softmax", from the function that a location is in.
 std::string op_name(const std::source_location& where);
