@@ -1,11 +1,10 @@
 // Attention (Vaswani et al. 2017, section 3.2): weights = softmax(scale q kᵀ), y = weights v.
 //
-// Letters in shapes: B batch, H heads, L queries, S keys, d width of a query and a key, dv width of a value, C model width.
+// Letters in shapes: B batch, H heads, L queries, S keys, d width of a query and a key, dv width of a value.
 #pragma once
 
 #include <cmath>
 
-#include "attune/layers/linear.h"
 #include "attune/layers/mask.h"
 #include "attune/layers/tap.h"
 
@@ -34,30 +33,9 @@ struct AttentionOptions {
 // A query that sees no key gets zeros. Taps: "scores" (scaled, before the mask), "weights".
 Var attention(Var q, Var k, Var v, const AttentionOptions& options = {});
 
-struct MultiHeadAttentionOptions {
-  Index width = 0;  // C
-  Index heads = 1;
-  Index key_width = 0, value_width = 0;  // d and dv, per head; 0 stands for C / heads
-  bool bias = true;
-  Mask mask = {};
-  Scale scale = {};
-  double deviation = 0, out_deviation = 0;  // as in LinearOptions
-};
-
-// Self-attention with several heads.
-struct MultiHeadAttention {
-  Linear qkv;  // C -> H d + H d + H dv, heads side by side
-  Linear out;  // H dv -> C
-  Index heads, key_width, value_width;
-  AttentionOptions attend;
-
-  MultiHeadAttention(const MultiHeadAttentionOptions& options, Rng& rng);
-
-  // [..., L, C] -> [..., L, C]. Tap: "heads" [..., L, H, dv], what each head says.
-  Var operator()(Var x) const;
-
-  void each(auto&& visit) { visit("qkv", qkv), visit("out", out); }
-  void each(auto&& visit) const { visit("qkv", qkv), visit("out", out); }
-};
+namespace detail {
+// [..., L, H, width] as [..., H, L, width], and back.
+View swap_heads(const View& x);
+}  // namespace detail
 
 }  // namespace attune

@@ -13,6 +13,7 @@
 #include "attune/layers/layer_norm.h"
 #include "attune/layers/linear.h"
 #include "attune/layers/mlp.h"
+#include "attune/layers/multi_head_attention.h"
 #include "attune/layers/optim.h"
 #include "attune/layers/tap.h"
 #include "attune/layers/transformer.h"

@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "attune/layers/attention.h"
 #include "attune/layers/embedding.h"
 #include "attune/layers/layer_norm.h"
 #include "attune/layers/mlp.h"
+#include "attune/layers/multi_head_attention.h"
 
 namespace attune {
 
