@@ -1,6 +1,7 @@
 // Everything: numbers, gradients, layers.
 #pragma once
 
+#include "attune/autograd/checkpoint.h"
 #include "attune/autograd/gradcheck.h"
 #include "attune/autograd/ops.h"
 #include "attune/autograd/parameter.h"
@@ -9,12 +10,18 @@
 #include "attune/layers/checkpoint.h"
 #include "attune/layers/data.h"
 #include "attune/layers/draw.h"
+#include "attune/layers/dropout.h"
 #include "attune/layers/embedding.h"
-#include "attune/layers/layer_norm.h"
+#include "attune/layers/generate.h"
+#include "attune/layers/gpt.h"
+#include "attune/layers/initialize.h"
+#include "attune/layers/kv_cache.h"
 #include "attune/layers/linear.h"
 #include "attune/layers/mlp.h"
 #include "attune/layers/multi_head_attention.h"
+#include "attune/layers/norm.h"
 #include "attune/layers/optim.h"
+#include "attune/layers/position.h"
 #include "attune/layers/tap.h"
 #include "attune/layers/transformer.h"
 #include "attune/lib/kernels/rows.h"

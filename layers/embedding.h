@@ -1,20 +1,22 @@
 // A vector for each of a number of tokens.
 #pragma once
 
-#include "attune/layers/linear.h"
+#include "attune/autograd/ops.h"
+#include "attune/layers/initialize.h"
 
 namespace attune {
 
 struct EmbeddingOptions {
   Index tokens = 0, width = 0;
-  double deviation = 1;  // of the initial vectors
+  Init init = Init::normal(1);
 };
 
 struct Embedding {
   Parameter weight;  // [tokens, width]
 
-  Embedding(const EmbeddingOptions& options, Rng& rng)
-      : weight(normal_parameter({options.tokens, options.width}, options.deviation, rng)) {}
+  // One that does not exist: it has no parameters, and cannot be called.
+  Embedding() = default;
+  Embedding(const EmbeddingOptions& options, Rng& rng) : weight(options.init(options.tokens, options.width, rng)) {}
 
   // ids i32 [...] -> [..., width]
   Var operator()(Var ids) const { return embedding(weight, ids); }

@@ -1,33 +1,35 @@
-// The transformer's two-layer perceptron, applied to each position alone.
+// The transformer's perceptron, applied to each position alone: down(act(up(x))), or, gated, down(act(gate(x)) * up(x)).
 #pragma once
 
+#include "attune/layers/dropout.h"
 #include "attune/layers/linear.h"
 
 namespace attune {
 
+// swiglu is the gated form, with silu (Shazeer 2020).
+enum class Activation { gelu, gelu_tanh, relu, silu, swiglu };
+
 struct MlpOptions {
   Index width = 0;
-  Index hidden = 0;  // 0 stands for 4 * width
+  Index hidden = 0;  // 0 stands for 4 * width; gated, for 8/3 of it, which makes as many weights
+  Activation activation = Activation::gelu;
   bool bias = true;
-  double deviation = 0, out_deviation = 0;  // as in LinearOptions
+  Init init = Init::lecun_normal(), out_init = Init::lecun_normal();
 };
 
 struct Mlp {
   Linear up;    // width -> hidden
+  Linear gate;  // width -> hidden, of swiglu
   Linear down;  // hidden -> width
+  Activation activation;
 
-  Mlp(const MlpOptions& o, Rng& rng)
-      : up({.in = o.width, .out = hidden(o), .bias = o.bias, .deviation = o.deviation}, rng),
-        down({.in = hidden(o), .out = o.width, .bias = o.bias, .deviation = o.out_deviation}, rng) {}
+  Mlp(const MlpOptions& options, Rng& rng);
 
   // [..., width] -> [..., width]
-  Var operator()(Var x) const { return down(gelu(up(x))); }
+  Var operator()(Var x) const;
 
-  void each(auto&& visit) { visit("up", up), visit("down", down); }
-  void each(auto&& visit) const { visit("up", up), visit("down", down); }
-
- private:
-  static Index hidden(const MlpOptions& o) { return o.hidden > 0 ? o.hidden : 4 * o.width; }
+  void each(auto&& visit) { visit("up", up), visit("gate", gate), visit("down", down); }
+  void each(auto&& visit) const { visit("up", up), visit("gate", gate), visit("down", down); }
 };
 
 }  // namespace attune

@@ -1,37 +1,65 @@
-// Self-attention with several heads (Vaswani et al. 2017, section 3.2.2): project, attend, project back.
+// Attention with several heads (Vaswani et al. 2017, section 3.2.2): project, attend, project back.
 //
-// Letters in shapes: H heads, L queries, d width of a query and a key, dv width of a value, C model width.
+// Letters in shapes: B batch, L queries, S keys, C model width, Hq and Hkv heads of queries and of keys and values,
+// d width of a query and a key, dv width of a value.
 #pragma once
 
+#include <optional>
+
 #include "attune/layers/attention.h"
+#include "attune/layers/kv_cache.h"
 #include "attune/layers/linear.h"
+#include "attune/layers/position.h"
 
 namespace attune {
 
 struct MultiHeadAttentionOptions {
-  Index width = 0;  // C
-  Index heads = 1;
-  Index key_width = 0, value_width = 0;  // d and dv, per head; 0 stands for C / heads
+  Index width = 0;                       // C
+  Index memory_width = 0;                // of what keys and values are made of, for cross-attention; 0: self-attention
+  Index heads = 1;                       // Hq
+  Index kv_heads = 0;                    // Hkv, which divides Hq (Ainslie et al. 2023; 1: Shazeer 2019); 0 stands for Hq
+  Index key_width = 0, value_width = 0;  // d and dv, per head; 0 stands for C / Hq
   bool bias = true;
   Mask mask = {};
   Scale scale = {};
-  double deviation = 0, out_deviation = 0;  // as in LinearOptions
+  double softcap = 0;             // c tanh(s / c) of the scores; 0: none
+  double dropout = 0;             // of the weights
+  bool sinks = false;             // a learned logit per head that takes weight and has no value
+  std::optional<Rope> rope = {};  // turns queries and keys, of width d
+  bool alibi = false;             // a bias that falls with distance (Press et al. 2022)
+  Init init = Init::lecun_normal(), out_init = Init::lecun_normal();
 };
 
-// Self-attention with several heads.
 struct MultiHeadAttention {
-  Linear qkv;  // C -> H d + H d + H dv, heads side by side
-  Linear out;  // H dv -> C
-  Index heads, key_width, value_width;
-  AttentionOptions attend;
+  Linear qkv;               // self-attention: C -> Hq d + Hkv d + Hkv dv, heads side by side
+  Linear query, key_value;  // cross-attention: C -> Hq d, and the memory's width -> Hkv d + Hkv dv
+  Parameter sinks;          // [Hq], zeros at first
+  Linear out;               // Hq dv -> C
+  MultiHeadAttentionOptions options;  // with the zeros replaced by what they stand for
 
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Rng& rng);
 
-  // [..., L, C] -> [..., L, C]. Tap: "heads" [..., L, H, dv], what each head says.
-  Var operator()(Var x) const;
+  // Self-attention: [..., L, C] -> [..., L, C]. `mask` comes in addition to the options' own.
+  // Taps: "scores", "weights", and "heads" [..., L, Hq, dv], what each head says.
+  Var operator()(Var x, const Mask& mask = {}) const;
+  // Cross-attention: x [..., L, C] asks memory [..., S, memory_width].
+  Var operator()(Var x, Var memory, const Mask& mask = {}) const;
+  // Self-attention of L more tokens after those that the cache has read, under NoGrad: the rows of the whole, to the bit.
+  Var operator()(Var x, KvCache& cache) const;
 
-  void each(auto&& visit) { visit("qkv", qkv), visit("out", out); }
-  void each(auto&& visit) const { visit("qkv", qkv), visit("out", out); }
+  KvCache cache(Index batch, Index capacity) const;
+
+  void each(auto&& visit) { each_of(*this, visit); }
+  void each(auto&& visit) const { each_of(*this, visit); }
+
+ private:
+  static void each_of(auto& self, auto& visit) {
+    visit("qkv", self.qkv), visit("query", self.query), visit("key_value", self.key_value);
+    visit("sinks", self.sinks), visit("out", self.out);
+  }
+  struct Heads;  // queries, keys and values
+  Heads project(Var x, Index first_position) const;
+  Var attend(const Heads& heads, const Mask& mask) const;
 };
 
 }  // namespace attune

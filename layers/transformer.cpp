@@ -1,53 +1,77 @@
 #include "attune/layers/transformer.h"
 
 namespace attune {
+namespace {
 
-Var TransformerBlock::operator()(Var x) const {
-  const Var attended = [&] {
-    const Within within("attention");
-    return attention(norm1(x));
-  }();
-  const Var between = tap("residual", x + attended);
-  const Var thought = mlp(norm2(between));
-  return tap("residual", between + thought);
-}
-
-Gpt::Gpt(const GptOptions& o, Rng rng)
-    : options(o),
-      token({.tokens = o.vocab, .width = o.width, .deviation = o.deviation}, rng),
-      position({.tokens = o.context, .width = o.width, .deviation = o.deviation}, rng),
-      norm(o.width) {
-  check(o.vocab >= 1 && o.context >= 1 && o.layers >= 1 && o.width >= 1,
-        "gpt: vocab {}, context {}, layers {} and width {} must be at least 1", o.vocab, o.context, o.layers, o.width);
-  // Two sums per layer reach the residual stream; each starts smaller, so that their total does not grow with depth (Radford et al. 2019).
-  const double into_residual = o.deviation / std::sqrt(2.0 * o.layers);
-  blocks.reserve(static_cast<std::size_t>(o.layers));
-  for (int layer = 0; layer < o.layers; ++layer)
-    blocks.push_back(TransformerBlock(
-        {.attention = {.width = o.width,
-                       .heads = o.heads,
-                       .bias = o.bias,
-                       .mask = Mask::causal(),
-                       .scale = o.scale,
-                       .deviation = o.deviation,
-                       .out_deviation = into_residual},
-         .mlp = {.width = o.width, .bias = o.bias, .deviation = o.deviation, .out_deviation = into_residual}},
-        rng));
-}
-
-Var Gpt::operator()(Var tokens) const {
-  check(tokens.rank() == 2 && tokens.size(1) <= options.context,
-        "gpt: tokens {} are not [batch, time] with a time of at most {}", tokens.shape(), options.context);
-  const Var places = slice(position.weight, 0, 0, tokens.size(1));
-  const Var words = token(tokens);
-  Var x = tap("residual", words + places);
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Within within("blocks", static_cast<int>(i));
-    x = blocks[i](x);
+// One part of a layer, with its norm and its sum.
+template <class Part>
+Var added(Var x, const Norm& norm, NormPlace place, const Dropout& dropout, Part&& part) {
+  if (place == NormPlace::pre) {
+    const Var said = dropout(part(norm(x)));
+    return tap("residual", x + said);
   }
-  const Var last = norm(x);
-  const Var head = t(token.weight);
-  return matmul(last, head);
+  const Var said = dropout(part(x));
+  return tap("residual", norm(x + said));
+}
+
+template <class Attend>
+Var block(const TransformerBlock& b, Var x, Attend&& attend) {
+  const Var between = added(x, b.norm1, b.place, b.dropout, [&](Var y) {
+    const Within within("attention");
+    return attend(y);
+  });
+  return added(between, b.norm2, b.place, b.dropout, b.mlp);
+}
+
+TransformerBlockOptions block_options(const EncoderLayerOptions& o) {
+  return {.attention = {.width = o.width, .heads = o.heads, .bias = o.bias, .dropout = o.dropout},
+          .mlp = {.width = o.width, .hidden = o.hidden, .activation = o.activation, .bias = o.bias},
+          .place = o.place,
+          .dropout = o.dropout};
+}
+
+MultiHeadAttentionOptions causal(MultiHeadAttentionOptions o) {
+  o.mask = Mask::causal();
+  return o;
+}
+MultiHeadAttentionOptions crossing(MultiHeadAttentionOptions o, Index memory_width) {
+  o.memory_width = memory_width > 0 ? memory_width : o.width;
+  return o;
+}
+
+}  // namespace
+
+Var TransformerBlock::operator()(Var x, const Mask& mask) const {
+  return block(*this, x, [&](Var y) { return attention(y, mask); });
+}
+
+Var TransformerBlock::operator()(Var x, KvCache& cache) const {
+  return block(*this, x, [&](Var y) { return attention(y, cache); });
+}
+
+EncoderLayer::EncoderLayer(const EncoderLayerOptions& options, Rng& rng)
+    : TransformerBlock(block_options(options), rng) {}
+
+DecoderLayer::DecoderLayer(const DecoderLayerOptions& o, Rng& rng, Index memory_width)
+    : norm1(o.width),
+      attention(causal(block_options(o).attention), rng),
+      norm2(o.width),
+      cross(crossing(block_options(o).attention, memory_width), rng),
+      norm3(o.width),
+      mlp(block_options(o).mlp, rng),
+      place(o.place),
+      dropout(o.dropout) {}
+
+Var DecoderLayer::operator()(Var x, Var memory, const Mask& memory_mask) const {
+  const Var self = added(x, norm1, place, dropout, [&](Var y) {
+    const Within within("attention");
+    return attention(y);
+  });
+  const Var informed = added(self, norm2, place, dropout, [&](Var y) {
+    const Within within("cross");
+    return cross(y, memory, memory_mask);
+  });
+  return added(informed, norm3, place, dropout, mlp);
 }
 
 }  // namespace attune

@@ -1,77 +1,99 @@
-// The transformer block, and a GPT made of them.
+// The transformer's layers: blocks that attend and think, in either order of norm and sum.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "attune/layers/embedding.h"
-#include "attune/layers/layer_norm.h"
 #include "attune/layers/mlp.h"
 #include "attune/layers/multi_head_attention.h"
+#include "attune/layers/norm.h"
 
 namespace attune {
+
+// Where the norms stand: pre, before attention and perceptron, x + f(norm(x)) (Xiong et al. 2020); or post, behind the
+// sums, norm(x + f(x)) (Vaswani et al. 2017).
+enum class NormPlace { pre, post };
 
 struct TransformerBlockOptions {
   MultiHeadAttentionOptions attention;
   MlpOptions mlp;
+  NormPlace place = NormPlace::pre;
+  Normalize normalize = Normalize::layer;
+  double dropout = 0;  // of what attention and perceptron add to the stream
 };
 
-// Pre-norm (Xiong et al. 2020): x + attention(norm1(x)), then + mlp(norm2(...)).
+// Self-attention, then a perceptron, each with a sum around it.
 struct TransformerBlock {
-  LayerNorm norm1;
+  Norm norm1;
   MultiHeadAttention attention;
-  LayerNorm norm2;
+  Norm norm2;
   Mlp mlp;
+  NormPlace place;
+  Dropout dropout;
 
   TransformerBlock(const TransformerBlockOptions& options, Rng& rng)
-      : norm1(options.attention.width),
+      : norm1(options.attention.width, options.normalize),
         attention(options.attention, rng),
-        norm2(options.attention.width),
-        mlp(options.mlp, rng) {}
+        norm2(options.attention.width, options.normalize),
+        mlp(options.mlp, rng),
+        place(options.place),
+        dropout(options.dropout) {}
 
-  // [..., T, C] -> [..., T, C]. Tap: "residual", the stream behind each of the two sums.
-  Var operator()(Var x) const;
-
-  void each(auto&& visit) { visit("norm1", norm1), visit("attention", attention), visit("norm2", norm2), visit("mlp", mlp); }
-  void each(auto&& visit) const {
-    visit("norm1", norm1), visit("attention", attention), visit("norm2", norm2), visit("mlp", mlp);
-  }
-};
-
-struct GptOptions {
-  Index vocab = 0;    // V: how many tokens there are
-  Index context = 0;  // the longest sequence
-  int layers = 1;
-  Index heads = 1;
-  Index width = 0;           // C
-  bool bias = false;         // in the linear maps; layer norms keep theirs
-  Scale scale = {};          // on the attention scores
-  double deviation = 0.02;   // of initial weights; those that write into the residual stream get 1/sqrt(2 layers) of it
-};
-
-// A causal language model (Radford et al. 2019): token and learned position embeddings, pre-norm blocks, a last norm,
-// and the token embedding once more as the output layer.
-struct Gpt {
-  GptOptions options;
-  Embedding token;     // [V, C]
-  Embedding position;  // [context, C]
-  std::vector<TransformerBlock> blocks;
-  LayerNorm norm;
-
-  Gpt(const GptOptions& options, Rng rng);
-
-  // tokens i32 [B, T], T at most the context -> logits [B, T, V] of the token that follows each.
-  Var operator()(Var tokens) const;
+  // [..., T, C] -> [..., T, C]. `mask` comes in addition to the attention's own. Tap: "residual", the stream behind each
+  // of the two sums.
+  Var operator()(Var x, const Mask& mask = {}) const;
+  // The same for T more tokens after those that the cache has read, under NoGrad.
+  Var operator()(Var x, KvCache& cache) const;
 
   void each(auto&& visit) { each_of(*this, visit); }
   void each(auto&& visit) const { each_of(*this, visit); }
 
  private:
   static void each_of(auto& self, auto& visit) {
-    visit("token", self.token);
-    visit("position", self.position);
-    for (std::size_t i = 0; i < self.blocks.size(); ++i) visit("blocks." + std::to_string(i), self.blocks[i]);
-    visit("norm", self.norm);
+    visit("norm1", self.norm1), visit("attention", self.attention);
+    visit("norm2", self.norm2), visit("mlp", self.mlp);
+  }
+};
+
+struct EncoderLayerOptions {
+  Index width = 0, heads = 1, hidden = 0;  // as in MlpOptions
+  Activation activation = Activation::relu;
+  NormPlace place = NormPlace::post;
+  double dropout = 0;  // of the weights, and of what is added to the stream
+  bool bias = true;
+};
+
+// The encoder's layer of Vaswani et al. 2017, section 3.1: a TransformerBlock in which every token sees every other.
+struct EncoderLayer : TransformerBlock {
+  EncoderLayer(const EncoderLayerOptions& options, Rng& rng);
+};
+
+using DecoderLayerOptions = EncoderLayerOptions;
+
+// The decoder's layer of the same section: causal self-attention, attention to a memory (what the encoder made), and a
+// perceptron, each with a sum around it.
+struct DecoderLayer {
+  Norm norm1;
+  MultiHeadAttention attention;
+  Norm norm2;
+  MultiHeadAttention cross;
+  Norm norm3;
+  Mlp mlp;
+  NormPlace place;
+  Dropout dropout;
+
+  // `memory_width` 0 stands for the width.
+  DecoderLayer(const DecoderLayerOptions& options, Rng& rng, Index memory_width = 0);
+
+  // x [..., L, C], memory [..., S, memory_width] -> [..., L, C]. `memory_mask`, such as Mask::padding, says which of the
+  // memory may be read. Tap: "residual", behind each of the three sums.
+  Var operator()(Var x, Var memory, const Mask& memory_mask = {}) const;
+
+  void each(auto&& visit) { each_of(*this, visit); }
+  void each(auto&& visit) const { each_of(*this, visit); }
+
+ private:
+  static void each_of(auto& self, auto& visit) {
+    visit("norm1", self.norm1), visit("attention", self.attention);
+    visit("norm2", self.norm2), visit("cross", self.cross);
+    visit("norm3", self.norm3), visit("mlp", self.mlp);
   }
 };
 

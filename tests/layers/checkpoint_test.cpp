@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "../lib/kernel_check.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 #include "attune/lib/safetensors.h"
 
 using namespace attune;

@@ -34,7 +34,7 @@ TEST_CASE("embedding: a row's gradient is the sum over its uses, and zero where 
 
 TEST_CASE("embedding: its vectors begin with deviation 1, or the one given") {
   for (const double deviation : {1.0, 0.02}) {
-    const Embedding layer = make_embedding({.tokens = 300, .width = 200, .deviation = deviation});
+    const Embedding layer = make_embedding({.tokens = 300, .width = 200, .init = Init::normal(deviation)});
     CHECK(layer.weight.shape() == Shape{300, 200});
     const double squares = kernels::squared_norm(layer.weight.value());
     CHECK(std::sqrt(squares / 60000) == doctest::Approx(deviation).epsilon(0.01));

@@ -4,7 +4,7 @@
 
 #include "attune/autograd/ops.h"
 #include "attune/layers/optim.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 
 using namespace attune;
 using attune::golden::File;

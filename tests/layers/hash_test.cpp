@@ -12,7 +12,7 @@
 
 #include "attune/layers/data.h"
 #include "attune/layers/optim.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 

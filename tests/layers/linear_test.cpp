@@ -106,7 +106,7 @@ TEST_CASE("linear: of no rows, an empty result, and gradients of zeros") {
 TEST_CASE(
     "linear: it begins with the deviation that keeps the scale of x, or the one given, and a bias of zeros") {
   const Linear usual = linear({.in = 400, .out = 300}),
-               given = linear({.in = 400, .out = 300, .deviation = 0.02});
+               given = linear({.in = 400, .out = 300, .init = Init::normal(0.02)});
   CHECK(deviation(values(usual.weight.value())) == doctest::Approx(0.05).epsilon(0.01));
   CHECK(deviation(values(given.weight.value())) == doctest::Approx(0.02).epsilon(0.01));
   CHECK(values(usual.bias.value()) == std::vector<double>(300, 0.0));

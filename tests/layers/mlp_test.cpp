@@ -71,7 +71,7 @@ TEST_CASE("mlp: its parameters by name") {
 }
 
 TEST_CASE("mlp: the deviations of both maps can be given") {
-  const Mlp layer = make_mlp({.width = 128, .deviation = 0.5, .out_deviation = 0.1});
+  const Mlp layer = make_mlp({.width = 128, .init = Init::normal(0.5), .out_init = Init::normal(0.1)});
   CHECK(std::sqrt(kernels::squared_norm(layer.up.weight.value()) / 65536) ==
         doctest::Approx(0.5).epsilon(0.02));
   CHECK(std::sqrt(kernels::squared_norm(layer.down.weight.value()) / 65536) ==

@@ -1,41 +1,26 @@
-// TransformerBlock and Gpt: how they are put together, what they hold, and that they learn.
+// TransformerBlock, EncoderLayer and DecoderLayer: how they are put together, and their gradients.
 #include "attune/layers/transformer.h"
 
 #include "../lib/kernel_check.h"
-#include "attune/layers/data.h"
-#include "attune/layers/optim.h"
+#include "attune/autograd/gradcheck.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
 
 namespace {
 
-Gpt make_gpt() { return Gpt({.vocab = 7, .context = 5, .layers = 2, .heads = 2, .width = 8}, Rng(1)); }
-
-Tensor tokens() { return tensor({{1, 2, 3, 4}, {0, 6, 5, 2}}, i32); }
-Tensor targets() { return tensor({{2, 3, 4, 5}, {6, 5, 2, 1}}, i32); }
-
-Tensor logits(const Gpt& model, const Tensor& ids) {
-  const NoGrad scope;
-  return Tensor::copy_of(model(ids).value());
-}
-
-std::vector<std::string> names(const Gpt& model) {
+template <class Layer>
+std::vector<std::string> names(const Layer& layer) {
   std::vector<std::string> result;
-  for_each_parameter(model, [&](const std::string& name, const Parameter&) { result.push_back(name); });
+  for_each_parameter(layer, [&](const std::string& name, const Parameter&) { result.push_back(name); });
   return result;
-}
-
-double deviation(const Parameter& p) {
-  return std::sqrt(kernels::squared_norm(p.value()) / static_cast<double>(p.count()));
 }
 
 }  // namespace
 
 TEST_CASE("block: x + attention(norm1(x)), then + mlp(norm2(...))") {
   Rng rng(1);
-  const TransformerBlock block(
-      {.attention = {.width = 8, .heads = 2, .mask = Mask::causal()}, .mlp = {.width = 8}}, rng);
+  const TransformerBlock block({.attention = {.width = 8, .heads = 2, .mask = Mask::causal()}, .mlp = {.width = 8}}, rng);
   const NoGrad scope;
   const Var x = random({2, 5, 8}, f32, 2);
   const Var attended = block.attention(block.norm1(x));
@@ -44,192 +29,74 @@ TEST_CASE("block: x + attention(norm1(x)), then + mlp(norm2(...))") {
   CHECK(same_bits(block(x).value(), (between + thought).value()));
 }
 
-TEST_CASE("gpt: logits for each token") {
-  const Gpt model = make_gpt();
-  CHECK(logits(model, tokens()).shape() == Shape{2, 4, 7});
-  CHECK(logits(model, Tensor({1, 1}, i32)).shape() == Shape{1, 1, 7});
-  CHECK(logits(model, Tensor({3, 5}, i32)).shape() == Shape{3, 5, 7});
-  CHECK(logits(model, Tensor({0, 4}, i32)).shape() == Shape{0, 4, 7});
-  CHECK(logits(model, Tensor({2, 0}, i32)).shape() == Shape{2, 0, 7});
-}
-
-TEST_CASE("gpt: embeddings, blocks, a norm, and the embedding once more") {
-  const Gpt model = make_gpt();
+TEST_CASE("block: post-norm, norm1(x + attention(x)), then norm2(... + mlp(...))") {
+  Rng rng(1);
+  const TransformerBlock block(
+      {.attention = {.width = 8, .heads = 2}, .mlp = {.width = 8}, .place = NormPlace::post, .normalize = Normalize::rms}, rng);
   const NoGrad scope;
-  const Var ids = tokens();
-  const Var words = model.token(ids);
-  const Var places = model.position(tensor({0, 1, 2, 3}, i32));
-  Var x = words + places;
-  for (const TransformerBlock& block : model.blocks) x = block(x);
-  const Var head = t(Var(model.token.weight));
-  CHECK(same_bits(matmul(model.norm(x), head).value(), model(ids).value()));
+  const Var x = random({2, 5, 8}, f32, 2);
+  const Var attended = block.attention(x);
+  const Var between = block.norm1(x + attended);
+  const Var thought = block.mlp(between);
+  CHECK(same_bits(block(x).value(), block.norm2(between + thought).value()));
 }
 
-TEST_CASE("gpt: a sequence of the batch depends on itself alone, and a token on what came before") {
-  const Gpt model = make_gpt();
-  const Tensor before = logits(model, tokens());
-  Tensor changed = tokens();
-  changed.set({0, 2}, 0);
-  const Tensor after = logits(model, changed);
-  CHECK(same_bits(after.view().select(0, 1), before.view().select(0, 1)));
-  CHECK(same_bits(after.view().select(0, 0).slice(0, 0, 2), before.view().select(0, 0).slice(0, 0, 2)));
-  for (Index t = 2; t < 4; ++t)
-    CHECK_FALSE(same_bits(after.view().select(0, 0).select(0, t), before.view().select(0, 0).select(0, t)));
-}
-
-TEST_CASE("gpt: its parameters by name") {
-  CHECK(names(Gpt({.vocab = 3, .context = 2, .layers = 1, .heads = 1, .width = 4}, Rng(0))) ==
-        std::vector<std::string>{"token.weight", "position.weight", "blocks.0.norm1.weight",
-                                 "blocks.0.norm1.bias", "blocks.0.attention.qkv.weight",
-                                 "blocks.0.attention.out.weight", "blocks.0.norm2.weight",
-                                 "blocks.0.norm2.bias", "blocks.0.mlp.up.weight", "blocks.0.mlp.down.weight",
-                                 "norm.weight", "norm.bias"});
-  CHECK(names(Gpt({.vocab = 3, .context = 2, .layers = 1, .heads = 1, .width = 4, .bias = true}, Rng(0))) ==
-        std::vector<std::string>{
-            "token.weight", "position.weight", "blocks.0.norm1.weight", "blocks.0.norm1.bias",
-            "blocks.0.attention.qkv.weight", "blocks.0.attention.qkv.bias", "blocks.0.attention.out.weight",
-            "blocks.0.attention.out.bias", "blocks.0.norm2.weight", "blocks.0.norm2.bias",
-            "blocks.0.mlp.up.weight", "blocks.0.mlp.up.bias", "blocks.0.mlp.down.weight",
-            "blocks.0.mlp.down.bias", "norm.weight", "norm.bias"});
-}
-
-TEST_CASE("gpt: how many numbers nanoGPT's small model holds") {
-  const Gpt model({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, Rng(0));
-  CHECK(parameter_count(model) == 805248);
-}
-
-TEST_CASE("gpt: the initial weights have the deviations of GPT-2") {
-  const Gpt model({.vocab = 300, .context = 200, .layers = 8, .heads = 2, .width = 128}, Rng(3));
-  for (const Parameter* p : {&model.token.weight, &model.position.weight,
-                             &model.blocks[3].attention.qkv.weight, &model.blocks[3].mlp.up.weight})
-    CHECK(deviation(*p) == doctest::Approx(0.02).epsilon(0.02));
-  for (const Parameter* p : {&model.blocks[3].attention.out.weight, &model.blocks[7].mlp.down.weight})
-    CHECK(deviation(*p) == doctest::Approx(0.02 / 4).epsilon(0.02));  // 0.02 / sqrt(2 * 8)
-}
-
-TEST_CASE("gpt: the same seed gives the same bits, another one others") {
-  const auto made = [](std::uint64_t seed) {
-    return Gpt({.vocab = 7, .context = 5, .layers = 1, .heads = 2, .width = 8}, Rng(seed));
-  };
-  CHECK(same_bits(logits(made(5), tokens()), logits(made(5), tokens())));
-  CHECK_FALSE(same_bits(logits(made(5), tokens()), logits(made(6), tokens())));
-}
-
-TEST_CASE("gpt: before it has learned anything, its loss is that of a guess") {
-  const Gpt model({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, Rng(1));
+TEST_CASE("encoder layer: a post-norm block with relu, in which every token sees every other") {
+  Rng rng(1);
+  const EncoderLayer layer({.width = 8, .heads = 2, .hidden = 12}, rng);
+  CHECK(layer.mlp.activation == Activation::relu);
+  CHECK(layer.place == NormPlace::post);
   const NoGrad scope;
-  const Tensor ids = random({4, 64}, i32, 1, 0, 65), next = random({4, 64}, i32, 2, 0, 65);
-  CHECK(cross_entropy(model(ids), next).item() == doctest::Approx(std::log(65.0)).epsilon(0.02));
+  const Tensor x = random({1, 5, 8}, f32, 2);
+  Tensor changed = x.clone();
+  changed.set({0, 4, 0}, 3);
+  const Tensor before = Tensor::copy_of(layer(x).value());
+  const Tensor after = Tensor::copy_of(layer(changed).value());
+  CHECK_FALSE(same_bits(before.view().select(1, 0), after.view().select(1, 0)));
+  // Unless a mask hides it.
+  const Index lengths[] = {4};
+  const Tensor hidden = Tensor::copy_of(layer(x, Mask::padding(lengths)).value());
+  const Tensor still_hidden = Tensor::copy_of(layer(changed, Mask::padding(lengths)).value());
+  CHECK(same_bits(hidden.view().slice(1, 0, 4), still_hidden.view().slice(1, 0, 4)));
 }
 
-TEST_CASE("gpt: the gradient of the tied embedding is the sum of its two uses") {
-  Gpt model = make_gpt();
-  const Cast cast(model, f64);
-  {
-    Tape tape;
-    tape.backward(cross_entropy(model(tokens()), targets()));
-  }
-  Tape tape;
-  const Tensor table = Tensor::copy_of(model.token.weight.value());
-  const Var input = variable(table);
-  const Var output_table = variable(table.clone());
-  const Var words = embedding(input, tokens());
-  Var x = words + slice(model.position.weight, 0, 0, 4);
-  for (const TransformerBlock& block : model.blocks) x = block(x);
-  const Var last = model.norm(x);
-  const Var head = t(output_table);
-  GradientSet elsewhere(model);
-  tape.backward(cross_entropy(matmul(last, head), targets()), elsewhere);
-  Tensor both = Tensor::copy_of(input.grad());
-  CHECK(kernels::squared_norm(both) > 0);
-  kernels::copy(Out(both.view(), true), output_table.grad());
-  check_close(model.token.weight.grad(), values(both), 1e-13, 1e-15);
-}
-
-TEST_CASE("gpt: positions that no token took get no gradient but zeros") {
-  Gpt model = make_gpt();
-  Tape tape;
-  tape.backward(cross_entropy(model(tokens()), targets()));
-  const ConstView gradient = model.position.weight.grad();
-  CHECK(kernels::squared_norm(gradient.slice(0, 4, 5)) == 0);
-  for (Index t = 0; t < 4; ++t) CHECK(kernels::squared_norm(gradient.slice(0, t, t + 1)) > 0);
-}
-
-TEST_CASE("gpt: every parameter gets a gradient") {
-  for (const bool bias : {false, true}) {
-    Gpt model({.vocab = 7, .context = 5, .layers = 2, .heads = 2, .width = 8, .bias = bias}, Rng(1));
-    flatten(model);
-    Tape tape;
-    tape.backward(cross_entropy(model(tokens()), targets()));
-    for (const ParameterReport& line : tape.report())
-      CHECK_MESSAGE(line.gradient == ParameterReport::Gradient::reached, line.parameter, ": ", line.ended_at);
-    CHECK(tape.report().size() == names(model).size());
-  }
-}
-
-TEST_CASE("gpt: another scale on the scores is used") {
-  const auto scores = [](const Scale& scale) {
-    const Gpt model({.vocab = 7, .context = 5, .layers = 1, .heads = 2, .width = 32, .scale = scale}, Rng(1));
-    Tensor seen;
-    const NoGrad scope;
-    const Observer watch([&](const TapPoint& at) {
-      if (at.name == "scores") seen = Tensor::copy_of(at.value.value());
-    });
-    model(tokens());
-    return seen;
-  };
-  const Tensor usual = scores({}), unscaled = scores(Scale::none());
-  Tensor quarter(unscaled.shape());
-  kernels::scale(quarter, unscaled, 0.25);
-  CHECK(same_bits(usual, quarter));  // d = 16, and a power of two loses nothing
-}
-
-TEST_CASE("gpt: what is refused") {
-  const Gpt model = make_gpt();
-  CHECK_THROWS_WITH_AS(logits(model, Tensor({2, 6}, i32)),
-                       "gpt: tokens [2, 6] are not [batch, time] with a time of at most 5",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(logits(model, Tensor({4}, i32)),
-                       "gpt: tokens [4] are not [batch, time] with a time of at most 5",
-                       std::invalid_argument);
-  CHECK_THROWS_AS(logits(model, tensor({{1, 7}}, i32)), std::invalid_argument);
-  CHECK_THROWS_WITH_AS(Gpt({.vocab = 7, .context = 5, .layers = 0, .heads = 2, .width = 8}, Rng(1)),
-                       "gpt: vocab 7, context 5, layers 0 and width 8 must be at least 1",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(Gpt({.vocab = 0, .context = 5, .layers = 1, .heads = 2, .width = 8}, Rng(1)),
-                       "gpt: vocab 0, context 5, layers 1 and width 8 must be at least 1",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(Gpt({.vocab = 7, .context = 5, .layers = 1, .heads = 3, .width = 8}, Rng(1)),
-                       "attention: a width of 8 does not divide among 3 heads", std::invalid_argument);
-}
-
-TEST_CASE("gpt: it learns one batch by heart") {
-  Gpt model({.vocab = 7, .context = 5, .layers = 1, .heads = 2, .width = 32}, Rng(1));
-  AdamW optimizer(model, {.lr = 1e-2, .decay = 0});
-  double loss = 0;
-  for (int step = 0; step < 100; ++step) {
-    Tape tape;
-    const Var error = cross_entropy(model(tokens()), targets());
-    tape.backward(error);
-    optimizer.step();
-    loss = error.item();
-  }
-  CHECK(loss < 0.01);
-}
-
-TEST_CASE("gpt: it learns to copy sequences that it has not seen") {
-  const CopyTask task({.symbols = 4, .length = 4, .seed = 1});
-  Gpt model({.vocab = task.vocab(), .context = task.context(), .layers = 2, .heads = 2, .width = 32}, Rng(1));
-  AdamW optimizer(model, {.clip = 1});
-  const WarmupCosine schedule{.lr = 1e-2, .min_lr = 1e-3, .warmup = 20, .total = 400};
-  for (Index step = 0; step < 400; ++step) {
-    const Batch batch = task.batch(step, 32);
-    optimizer.set_lr(schedule(step));
-    Tape tape;
-    tape.backward(cross_entropy(model(batch.inputs), batch.targets));
-    optimizer.step();
-  }
-  const Batch unseen = task.batch(1000, 64);
+TEST_CASE("decoder layer: causal over itself, free over its memory, and blind to what is padding there") {
+  Rng rng(1);
+  const DecoderLayer layer({.width = 8, .heads = 2, .hidden = 12}, rng, 6);
+  CHECK(names(layer) ==
+        std::vector<std::string>{"norm1.weight", "norm1.bias", "attention.qkv.weight", "attention.qkv.bias",
+                                 "attention.out.weight", "attention.out.bias", "norm2.weight", "norm2.bias",
+                                 "cross.query.weight", "cross.query.bias", "cross.key_value.weight",
+                                 "cross.key_value.bias", "cross.out.weight", "cross.out.bias", "norm3.weight",
+                                 "norm3.bias", "mlp.up.weight", "mlp.up.bias", "mlp.down.weight", "mlp.down.bias"});
+  const Tensor x = random({2, 4, 8}, f32, 2), memory = random({2, 5, 6}, f32, 3);
+  Tensor later = x.clone(), padding = memory.clone();
+  later.set({0, 3, 1}, 9);
+  padding.set({1, 4, 2}, kNan);
+  const Index lengths[] = {5, 4};
   const NoGrad scope;
-  CHECK(cross_entropy(model(unseen.inputs), unseen.targets).item() < 0.01);
+  const Tensor y = Tensor::copy_of(layer(x, memory, Mask::padding(lengths)).value());
+  CHECK(same_bits(y.view().slice(1, 0, 3), layer(later, memory, Mask::padding(lengths)).value().slice(1, 0, 3)));
+  CHECK(same_bits(y, layer(x, padding, Mask::padding(lengths)).value()));
+  CHECK_FALSE(same_bits(y, layer(x, memory).value()));
+}
+
+TEST_CASE("transformer layers: gradients of everything, pre and post") {
+  for (const NormPlace place : {NormPlace::pre, NormPlace::post}) {
+    Rng rng(2);
+    EncoderLayer encoder({.width = 4, .heads = 2, .hidden = 5, .activation = Activation::gelu, .place = place}, rng);
+    DecoderLayer decoder({.width = 4, .heads = 2, .hidden = 5, .activation = Activation::gelu, .place = place}, rng);
+    const Cast cast(encoder, f64);
+    const Cast cast_decoder(decoder, f64);
+    Tensor x = random({2, 3, 4}, f64, 3), memory = random({2, 4, 4}, f64, 4);
+    const Index lengths[] = {3, 2}, memory_lengths[] = {1, 4};
+    const auto encode = [&](Var in) { return encoder(in, Mask::padding(lengths)); };
+    const auto decode = [&](Var in, Var known) { return decoder(in, known, Mask::padding(memory_lengths)); };
+    const GradcheckReport of_encoder = gradcheck_parameters(ParameterList(encoder), [&] { return encode(x); });
+    CHECK_MESSAGE(of_encoder.passed(), of_encoder.text());
+    const GradcheckReport of_decoder = gradcheck_parameters(ParameterList(decoder), [&] { return decode(x, memory); });
+    CHECK_MESSAGE(of_decoder.passed(), of_decoder.text());
+    CHECK(gradcheck(encode, x));
+    CHECK(gradcheck(decode, x, memory));
+  }
 }

@@ -1,6 +1,6 @@
-// LayerNorm: the layer with its gain and shift. The op's own tests are in tests/autograd, the kernel's in
+// LayerNorm, RmsNorm, and either of them by choice. The ops' own tests are in tests/autograd, the kernel's in
 // tests/lib.
-#include "attune/layers/layer_norm.h"
+#include "attune/layers/norm.h"
 
 #include "../lib/kernel_check.h"
 #include "attune/autograd/gradcheck.h"
@@ -70,4 +70,41 @@ TEST_CASE("layer norm: rows of another width are refused") {
   const NoGrad scope;
   CHECK_THROWS_WITH_AS(layer(Tensor({2, 5})), "layer_norm: weight [4] and bias [4] do not fit rows of [2, 5]",
                        std::invalid_argument);
+}
+
+TEST_CASE("rms norm: to a mean square of 1, then the gain") {
+  RmsNorm layer(3, 0.25);
+  layer.weight = Parameter(tensor({1, 2, -1}));
+  const NoGrad scope;
+  const double root = std::sqrt((1 + 4 + 16) / 3.0 + 0.25);
+  const Tensor x = tensor({{1, -2, 4}});
+  check_close(layer(x).value(), {1 / root, -4 / root, -4 / root}, 1e-6);
+}
+
+TEST_CASE("norm: the one that was chosen") {
+  const Norm layer(4), rms(4, Normalize::rms);
+  const LayerNorm plain(4);
+  const RmsNorm plain_rms(4);
+  const Tensor x = random({3, 4}, f32, 1);
+  const NoGrad scope;
+  CHECK(same_bits(layer(x).value(), plain(x).value()));
+  CHECK(same_bits(rms(x).value(), plain_rms(x).value()));
+  const auto names = [](const Norm& norm) {
+    std::vector<std::string> result;
+    for_each_parameter(norm, [&](const std::string& name, const Parameter&) { result.push_back(name); });
+    return result;
+  };
+  CHECK(names(layer) == std::vector<std::string>{"weight", "bias"});
+  CHECK(names(rms) == std::vector<std::string>{"weight"});
+}
+
+TEST_CASE("norm: gradients of everything") {
+  for (const Normalize how : {Normalize::layer, Normalize::rms}) {
+    Norm layer(5, how);
+    const Cast cast(layer, f64);
+    Tensor x = random({2, 5}, f64, 4);
+    const GradcheckReport report = gradcheck_parameters(ParameterList(layer), [&] { return layer(x); });
+    CHECK_MESSAGE(report.passed(), report.text());
+    CHECK(gradcheck([&](Var in) { return layer(in); }, x));
+  }
 }

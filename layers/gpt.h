@@ -1,0 +1,83 @@
+// A GPT: a causal language model made of transformer blocks (Radford et al. 2019).
+//
+// Letters in shapes: B batch, T tokens, C width, V vocabulary.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "attune/layers/embedding.h"
+#include "attune/layers/transformer.h"
+
+namespace attune {
+
+enum class Positions { learned, rope };
+
+struct GptOptions {
+  Index vocab = 0;    // V: how many tokens there are
+  Index context = 0;  // the longest sequence
+  int layers = 1;
+  Index heads = 1;
+  Index kv_heads = 0;  // as in MultiHeadAttentionOptions
+  Index width = 0;     // C
+  Index hidden = 0;    // of the perceptrons, as in MlpOptions
+  bool bias = false;   // in the linear maps; layer norms keep theirs
+  bool tied = true;    // the output layer is the token embedding once more, and no map of its own
+  Positions positions = Positions::learned;
+  double rope_base = 10000;
+  Normalize normalize = Normalize::layer;
+  Activation activation = Activation::gelu;
+  Scale scale = {};  // on the attention scores
+  double softcap = 0;
+  double dropout = 0;       // of embeddings, weights, and what is added to the stream
+  double deviation = 0.02;  // of initial weights; those that write into the residual stream get Init::residual
+};
+
+// What a Gpt has read so far, layer by layer.
+class GptCache {
+ public:
+  Index length() const { return layers_.empty() ? 0 : layers_.front().length(); }
+  Index capacity() const { return layers_.empty() ? 0 : layers_.front().capacity(); }
+  void truncate(Index length);
+
+ private:
+  friend struct Gpt;
+  std::vector<KvCache> layers_;
+};
+
+// Embeddings of tokens and positions, pre-norm blocks, a last norm, and the output layer.
+struct Gpt {
+  GptOptions options;
+  Embedding token;     // [V, C]
+  Embedding position;  // [context, C], where positions are learned
+  std::vector<TransformerBlock> blocks;
+  Norm norm;
+  Linear head;  // C -> V, where it is not tied
+
+  Gpt(const GptOptions& options, Rng rng);
+
+  // tokens i32 [B, T], T at most the context -> logits [B, T, V] of the token that follows each.
+  Var operator()(Var tokens) const;
+  // The logits of T more tokens after those that the cache has read, under NoGrad: to the bit those of the whole
+  // sequence, however it is cut.
+  Var operator()(Var tokens, GptCache& cache) const;
+
+  // An empty cache for `batch` sequences of up to the context.
+  GptCache cache(Index batch = 1) const;
+
+  void each(auto&& visit) { each_of(*this, visit); }
+  void each(auto&& visit) const { each_of(*this, visit); }
+
+ private:
+  static void each_of(auto& self, auto& visit) {
+    visit("token", self.token);
+    visit("position", self.position);
+    for (std::size_t i = 0; i < self.blocks.size(); ++i) visit("blocks." + std::to_string(i), self.blocks[i]);
+    visit("norm", self.norm);
+    visit("head", self.head);
+  }
+  Var embed(Var tokens, Index first_position) const;
+  Var logits(Var x) const;
+};
+
+}  // namespace attune
