@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,6 +34,43 @@ void synchronize_folder(const fs::path& path) {
   close(descriptor);
   errno = error;
   check_file(ok, folder, "cannot be brought to the disk");
+}
+
+// A writer holds a lock on its temporary file for as long as it lives. What nobody holds was left behind by one that died.
+bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0; }
+
+// Whether the file still has a name.
+bool is_linked(int descriptor) {
+  struct stat status {};
+  return fstat(descriptor, &status) != 0 || status.st_nlink > 0;
+}
+
+// Whether `name` is `target`.<digits>-<digits>.tmp, as temporary files are called.
+bool is_temporary_of(const std::string& target, const std::string& name) {
+  constexpr std::string_view end = ".tmp";
+  if (!name.starts_with(target + ".") || !name.ends_with(end)) return false;
+  const std::string_view middle =
+      std::string_view(name).substr(target.size() + 1, name.size() - target.size() - 1 - end.size());
+  const std::size_t dash = middle.find('-');
+  const auto is_number = [](std::string_view part) {
+    return !part.empty() && part.find_first_not_of("0123456789") == part.npos;
+  };
+  return dash != middle.npos && is_number(middle.substr(0, dash)) && is_number(middle.substr(dash + 1));
+}
+
+// Removes what writers of `path` that died have left behind. No fault of it is worth an error.
+void remove_leftovers(const fs::path& path) {
+  std::error_code ignored;
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  for (auto entry = fs::directory_iterator(folder, ignored); entry != fs::directory_iterator();
+       entry.increment(ignored)) {
+    if (ignored) return;
+    if (!is_temporary_of(path.filename().native(), entry->path().filename().native())) continue;
+    const int descriptor = open(entry->path().c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (descriptor < 0) continue;
+    if (lock(descriptor) && is_linked(descriptor)) unlink(entry->path().c_str());
+    close(descriptor);
+  }
 }
 
 }  // namespace
@@ -69,12 +107,22 @@ void InputFile::read(std::uint64_t offset, void* to, std::size_t bytes) const {
 OutputFile::OutputFile(const fs::path& path) : path_(path) {
   std::error_code ignored;
   check_environment(!fs::is_directory(path, ignored), "file: {} is a folder", path.native());
-  // Another name for every writer. One that died may have left a file of this name behind.
+  remove_leftovers(path);
+  // Another name for every writer.
   for (int attempt = 0; descriptor_ < 0; ++attempt) {
     temporary_ = fmt::format("{}.{}-{}.tmp", path.native(), getpid(), attempt);
     descriptor_ = open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     check_file(descriptor_ >= 0 || errno == EEXIST, path_, "cannot be written");
+    if (descriptor_ < 0) continue;
+    // Before it was locked, somebody may have taken it for a leftover.
+    const bool is_ours = lock(descriptor_) || errno != EWOULDBLOCK;
+    if (!is_ours || !is_linked(descriptor_)) release();
   }
+}
+
+void OutputFile::release() {
+  close(descriptor_);
+  descriptor_ = -1;
 }
 
 OutputFile::~OutputFile() {
@@ -95,11 +143,10 @@ void OutputFile::write(const void* from, std::size_t bytes) {
 
 void OutputFile::commit() {
   check_file(fsync(descriptor_) == 0, path_, "cannot be brought to the disk");
-  const bool closed = close(descriptor_) == 0;
-  descriptor_ = -1;
-  check_file(closed, path_, "cannot be written");
+  // Still open, and so locked: nobody takes it for a leftover.
   check_file(rename(temporary_.c_str(), path_.c_str()) == 0, path_, "cannot be replaced");
   temporary_.clear();
+  release();
   synchronize_folder(path_);
 }
 

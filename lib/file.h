@@ -27,7 +27,8 @@ class InputFile {
 };
 
 // A file that appears at its path whole, or not at all: until commit() what is written stands under another
-// name in the same folder, which goes away with this object.
+// name in the same folder, which goes away with this object; or, where its process dies, with the next that
+// writes to that path.
 class OutputFile {
  public:
   explicit OutputFile(const std::filesystem::path& path);
@@ -41,6 +42,8 @@ class OutputFile {
   void commit();
 
  private:
+  void release();
+
   std::filesystem::path path_, temporary_;
   int descriptor_ = -1;
 };

@@ -158,16 +158,18 @@ struct EmbeddingArguments {
   bool accumulate;
 };
 
-// See adamw.h. An item is a block of elements; a piece's blocks start at its first_block.
-inline constexpr Index kAdamWBlock = 16384;
-struct AdamWPiece {
-  void *parameter, *first_moment, *second_moment, *gradient;
+// See optimizer_steps.h. An item is a block of elements; a piece's blocks start at its first_block.
+inline constexpr Index kStepBlock = 16384;
+struct StepPiece {
+  void *parameter, *gradient, *slots[2];
   Index count, first_block;
-  double gradient_scale, beta1, rest1, beta2, rest2, keep, step, root_scale, epsilon;
+  double gradient_scale, couple, keep, step, root_scale;
 };
-struct AdamWArguments {
-  const AdamWPiece* pieces;
+struct StepArguments {
+  const StepPiece* pieces;
   Index count;
+  double beta1, rest1, beta2, rest2, epsilon;
+  bool nesterov;
 };
 
 // See dropout.h. An item is a block of elements.
@@ -193,7 +195,8 @@ struct Table {
   TileSize gemm_tile[3];
   Bodies sum_last, sum_first, fold, squares;
   Bodies softmax, softmax_backward, layer_norm, layer_norm_backward, cross_entropy, cross_entropy_backward;
-  Bodies embedding, embedding_backward, dropout_factors, adamw;
+  Bodies embedding, embedding_backward, dropout_factors;
+  Bodies sgd, sgd_momentum, adam, lion;  // f32 and f64
 };
 
 extern const Table kScalar, kAvx2, kAvx512;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "attune/autograd/ops.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 
 using namespace attune;
 

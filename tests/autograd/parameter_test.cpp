@@ -12,7 +12,7 @@
 
 #include "attune/autograd/ops.h"
 #include "attune/autograd/tape.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 
 using namespace attune;
 

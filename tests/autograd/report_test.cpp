@@ -8,7 +8,7 @@
 #include "attune/autograd/parameter.h"
 #include "attune/autograd/tape.h"
 #include "attune/layers/data.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 
 using namespace attune;
 

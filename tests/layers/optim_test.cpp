@@ -1,9 +1,11 @@
-// Clipping, AdamW and the schedule: the formulas in double, what is left alone, and what is refused.
+// Optimizers: the formulas in double, groups, what is left alone, and what is refused.
 #include "attune/layers/optim.h"
+
+#include <memory>
 
 #include "../lib/kernel_check.h"
 #include "attune/layers/embedding.h"
-#include "attune/layers/layer_norm.h"
+#include "attune/layers/norm.h"
 #include "attune/layers/transformer.h"
 
 using namespace attune;
@@ -83,81 +85,6 @@ double after(double start, const AdamWOptions& options, const std::vector<double
 }
 
 }  // namespace
-
-// -- clip_grad_norm
-
-TEST_CASE("B58: clip: to the largest norm, over all parameters as one vector") {
-  Parameters model(zeros({2}), zeros({1}));
-  set_grad(model[0], tensor({3, 4}));
-  set_grad(model[1], tensor({12}));
-  CHECK(clip_grad_norm(model, 6.5) == 13);
-  CHECK(values(model[0].grad()) == std::vector<double>{1.5, 2});
-  CHECK(values(model[1].grad()) == std::vector<double>{6});
-}
-
-TEST_CASE("B58: clip: what is short enough keeps its bits") {
-  Parameters model(zeros({2}), zeros({1}));
-  set_grad(model[0], tensor({0.1, -0.2}));
-  set_grad(model[1], tensor({0.3}));
-  const Tensor before = Tensor::copy_of(model[0].grad());
-  CHECK(clip_grad_norm(model, 100) == doctest::Approx(std::sqrt(0.14)));
-  CHECK(same_bits(model[0].grad(), before));
-  set_grad(model[0], tensor({3, 4}));
-  set_grad(model[1], tensor({0}));
-  CHECK(clip_grad_norm(model, 5) == 5);  // just the limit
-  CHECK(values(model[0].grad()) == std::vector<double>{3, 4});
-}
-
-TEST_CASE("B58: clip: zeros stay zeros") {
-  Parameters model(zeros({3}));
-  set_grad(model[0], zeros({3}));
-  CHECK(clip_grad_norm(model, 1) == 0);
-  CHECK(values(model[0].grad()) == std::vector<double>{0, 0, 0});
-}
-
-TEST_CASE("B58: clip: with nothing to clip the norm is 0") {
-  Parameters model(ones({3})), empty;
-  CHECK(clip_grad_norm(model, 1) == 0);
-  CHECK(clip_grad_norm(empty, 1) == 0);
-  CHECK_FALSE(model[0].has_grad());
-}
-
-TEST_CASE("B58: clip: a norm that is not finite is reported, and nothing is scaled") {
-  for (const double bad : {kInf, -kInf, kNan}) {
-    Parameters model(zeros({2}), zeros({1}));
-    set_grad(model[0], tensor({3, 4}));
-    set_grad(model[1], full({1}, bad));
-    CHECK_FALSE(std::isfinite(clip_grad_norm(model, 1)));
-    CHECK(values(model[0].grad()) == std::vector<double>{3, 4});
-  }
-}
-
-TEST_CASE("B58: clip: the squares of large gradients do not overflow, nor those of small ones vanish") {
-  Parameters model(zeros({100}));
-  set_grad(model[0], full({100}, 1e20));
-  CHECK(clip_grad_norm(model, 1) == doctest::Approx(1e21).epsilon(1e-7));
-  for (const double g : values(model[0].grad())) CHECK(g == doctest::Approx(0.1).epsilon(1e-5));
-  set_grad(model[0], full({100}, 1e-30));
-  CHECK(clip_grad_norm(model, 1) == doctest::Approx(1e-29).epsilon(1e-6));
-}
-
-TEST_CASE("clip: parameters without a gradient, and frozen ones, do not count") {
-  Parameters model(zeros({2}), zeros({1}), zeros({1}));
-  set_grad(model[0], tensor({3, 4}));
-  set_grad(model[1], tensor({100}));
-  model[1].set_trainable(false);
-  CHECK(clip_grad_norm(model, 1) == 5);
-  CHECK(model[1].grad().item() == 100);
-}
-
-TEST_CASE("B58: clip: a largest norm must be above 0") {
-  Parameters model(zeros({2}));
-  CHECK_THROWS_WITH_AS(clip_grad_norm(model, 0), "clip_grad_norm: a largest norm of 0 is not above 0",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(clip_grad_norm(model, -1), "clip_grad_norm: a largest norm of -1 is not above 0",
-                       std::invalid_argument);
-  CHECK_THROWS_AS(clip_grad_norm(model, kNan), std::invalid_argument);
-}
 
 // -- AdamW
 
@@ -359,12 +286,20 @@ TEST_CASE("adamw: settings that are refused") {
   optimizer.set_lr(0);
   CHECK(optimizer.lr() == 0);
   refused({.lr = -1}, "adamw: a learning rate of -1 is no rate");
-  refused({.beta1 = 1}, "adamw: beta1 1 and beta2 0.999 must lie in [0, 1)");
-  refused({.beta2 = -0.5}, "adamw: beta1 0.9 and beta2 -0.5 must lie in [0, 1)");
-  refused({.epsilon = -1}, "adamw: epsilon -1, decay 0.01 and clip 0 must not be negative");
-  refused({.decay = -1}, "adamw: epsilon 1e-08, decay -1 and clip 0 must not be negative");
-  refused({.clip = -1}, "adamw: epsilon 1e-08, decay 0.01 and clip -1 must not be negative");
-  refused({.clip = kNan}, "adamw: epsilon 1e-08, decay 0.01 and clip nan must not be negative");
+  refused({.beta1 = 1}, "adamw: beta1 is 1, and must lie in [0, 1)");
+  refused({.beta2 = -0.5}, "adamw: beta2 is -0.5, and must lie in [0, 1)");
+  refused({.epsilon = -1}, "adamw: epsilon is -1, and must not be negative");
+  refused({.decay = -1}, "adamw: decay is -1, and must not be negative");
+  refused({.clip = -1}, "adamw: clip is -1 and clip_epsilon 0, and they must not be negative");
+  refused({.clip = kNan}, "adamw: clip is nan and clip_epsilon 0, and they must not be negative");
+  refused({.clip_epsilon = -1}, "adamw: clip is 0 and clip_epsilon -1, and they must not be negative");
+  CHECK_THROWS_WITH_AS(Lion(model, {.beta2 = 1}), "lion: beta2 is 1, and must lie in [0, 1)", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Sgd(model, {.momentum = -1}), "sgd: momentum is -1, and must lie in [0, 1)",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Sgd(model, {.nesterov = true}), "sgd: Nesterov's form needs a momentum above 0",
+                       std::invalid_argument);
+  for (const double divisor : {0.0, -1.0, kInf, kNan}) CHECK_THROWS_AS(optimizer.step(divisor), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(optimizer.step(0), "adamw: gradients cannot be divided by 0", std::invalid_argument);
   CHECK_THROWS_WITH_AS(AdamW(mixed, {}), "adamw: parameters of f32 and of f64", std::invalid_argument);
 }
 
@@ -375,43 +310,204 @@ TEST_CASE("adamw: a model without parameters has nothing to step") {
   CHECK(optimizer.grad_norm() == 0);
 }
 
-// -- The schedule
+// -- All of them
 
-TEST_CASE("warm-up and cosine: a table to compare with") {
-  const WarmupCosine schedule{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 12};
-  const double expected[] = {0.025,       0.05,        0.075,       0.1,   0.1,
-                             0.096574579, 0.086819805, 0.072220754, 0.055, 0.037779246,
-                             0.023180195, 0.013425421, 0.01};
-  for (Index step = 0; step <= 12; ++step) CHECK(std::abs(schedule(step) - expected[step]) <= 5e-10);
-  for (const Index step : {13, 100, 1000000}) CHECK(schedule(step) == 0.01);
+namespace {
+
+// Calls f with the way to make each optimizer for a model.
+template <class F>
+void each_optimizer(F&& f) {
+  f("sgd", [](auto& model) { return std::make_unique<Sgd>(model, SgdOptions{.lr = 0.1, .decay = 0.1}); });
+  f("momentum", [](auto& model) {
+    return std::make_unique<Sgd>(model, SgdOptions{.lr = 0.1, .momentum = 0.9, .decay = 0.1, .clip = 1});
+  });
+  f("nesterov", [](auto& model) {
+    return std::make_unique<Sgd>(model, SgdOptions{.lr = 0.1, .momentum = 0.9, .nesterov = true});
+  });
+  f("adam", [](auto& model) { return std::make_unique<Adam>(model, AdamOptions{.lr = 0.1, .decay = 0.1}); });
+  f("adamw", [](auto& model) { return std::make_unique<AdamW>(model, AdamWOptions{.lr = 0.1, .clip = 1}); });
+  f("lion", [](auto& model) { return std::make_unique<Lion>(model, LionOptions{.lr = 0.1, .decay = 0.1}); });
 }
 
-TEST_CASE("warm-up and cosine: without a warm-up it starts at the top") {
-  const WarmupCosine schedule{.lr = 0.1, .min_lr = 0.01, .warmup = 0, .total = 10};
-  CHECK(schedule(0) == doctest::Approx(0.1).epsilon(1e-15));
-  CHECK(schedule(5) == doctest::Approx(0.055).epsilon(1e-14));
-  CHECK(schedule(10) == 0.01);
+}  // namespace
+
+TEST_CASE("B55: every optimizer leaves frozen parameters, those without a gradient, and vectors' decay alone") {
+  each_optimizer([](const char* name, auto make) {
+    CAPTURE(name);
+    Parameters model(ones({2, 2}), ones({2}), random({2, 2}, f32, 1), random({2, 2}, f32, 2));
+    const Tensor unused = copy_of_value(model[2]), frozen = copy_of_value(model[3]);
+    model[3].set_trainable(false);
+    const auto optimizer = make(model);
+    set_grad(model[0], zeros({2, 2}));
+    set_grad(model[1], zeros({2}));
+    set_grad(model[3], ones({2, 2}));
+    optimizer->step();
+    CHECK(values(model[1].value()) == std::vector<double>{1, 1});
+    CHECK(model[0].value().at({0, 0}) <= 1);
+    CHECK(same_bits(model[2].value(), unused));
+    CHECK(same_bits(model[3].value(), frozen));
+    CHECK(model[3].has_grad());
+  });
 }
 
-TEST_CASE("warm-up and cosine: with nothing but a warm-up, it falls to the least at once") {
-  const WarmupCosine schedule{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 4};
-  CHECK(schedule(3) == doctest::Approx(0.1).epsilon(1e-15));
-  CHECK(schedule(4) == 0.01);
+TEST_CASE("B58: every optimizer skips a step that is not finite, says why, and goes on as if it had not been") {
+  each_optimizer([](const char* name, auto make) {
+    CAPTURE(name);
+    Parameters model(random({3, 2}, f32, 1), random({4}, f32, 2)),
+        other(random({3, 2}, f32, 1), random({4}, f32, 2));
+    const auto optimizer = make(model), undisturbed = make(other);
+    CHECK(optimizer->why_skipped().empty());
+    const auto usual_step = [](Parameters& parameters, Optimizer& steps, std::uint64_t seed) {
+      set_grad(parameters[0], random({3, 2}, f32, seed));
+      set_grad(parameters[1], random({4}, f32, seed + 1));
+      steps.step();
+    };
+    usual_step(model, *optimizer, 10);
+    usual_step(other, *undisturbed, 10);
+    set_grad(model[0], ones({3, 2}));
+    set_grad(model[1], tensor({kNan, 1, -kInf, kInf}));
+    optimizer->step();
+    CHECK(optimizer->skipped() == 1);
+    REQUIRE(optimizer->bad_gradients().size() == 1);
+    const BadGradient bad = optimizer->bad_gradients()[0];
+    CHECK(bad.parameter == "1");
+    CHECK(bad.nans == 1);
+    CHECK(bad.infinities == 2);
+    CHECK(optimizer->why_skipped().find(": skipped: the gradient of 1 has 1 NaN and 2 infinite of 4 elements") !=
+          std::string::npos);
+    usual_step(model, *optimizer, 20);
+    usual_step(other, *undisturbed, 20);
+    for (std::size_t i = 0; i < 2; ++i) CHECK(same_bits(model[i].value(), other[i].value()));
+  });
 }
 
-TEST_CASE("warm-up and cosine: neither of them, or a total below the warm-up, is no division by zero") {
-  CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 0, .total = 0}(0) == 0.01);
-  CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 2}(3) ==
-        doctest::Approx(0.1).epsilon(1e-15));
-  CHECK(WarmupCosine{.lr = 0.1, .min_lr = 0.01, .warmup = 4, .total = 2}(4) == 0.01);
+TEST_CASE("B58: finite gradients whose norm is beyond a double are skipped, and that is said") {
+  Parameters model(zeros({2}, f64));
+  AdamW optimizer(model);
+  set_grad(model[0], full({2}, 1e300, f64));
+  optimizer.step();
+  CHECK(optimizer.skipped() == 1);
+  CHECK(optimizer.bad_gradients().empty());
+  CHECK(optimizer.why_skipped() == "adamw: skipped: the gradients' norm is too large for a double");
 }
 
-TEST_CASE("warm-up and cosine: up, then never up again, never below the least") {
-  const WarmupCosine schedule{.lr = 0.3, .min_lr = 0.02, .warmup = 7, .total = 50};
-  CHECK(schedule(0) > 0);
-  for (Index step = 1; step < 7; ++step) CHECK(schedule(step) > schedule(step - 1));
-  for (Index step = 8; step < 80; ++step) {
-    CHECK(schedule(step) <= schedule(step - 1));
-    CHECK(schedule(step) >= 0.02);
-  }
+TEST_CASE("B51: a step with a divisor is one with gradients that were divided before") {
+  each_optimizer([](const char* name, auto make) {
+    CAPTURE(name);
+    Parameters divided(random({3, 2}, f64, 1)), plain(random({3, 2}, f64, 1));
+    const auto a = make(divided), b = make(plain);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const Tensor gradient = random({3, 2}, f64, 10 + step);
+      set_grad(divided[0], gradient);
+      kernels::scale(plain[0].mutable_grad(), gradient, 0.25);  // exact
+      a->step(4);
+      b->step();
+      CHECK(a->grad_norm() == b->grad_norm());
+      check_close(divided[0].value(), values(plain[0].value()), 1e-14);
+    }
+  });
+}
+
+TEST_CASE("every optimizer: the same bits on every row and for any number of threads") {
+  each_optimizer([](const char* name, auto make) {
+    CAPTURE(name);
+    on_every_row([&] {
+      Parameters model(random({300, 70}, f32, 1), random({13}, f32, 2), random({1, 1}, f32, 3));
+      const auto optimizer = make(model);
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        for (std::size_t i = 0; i < 3; ++i) set_grad(model[i], random(model[i].shape(), f32, 10 + 3 * step + i));
+        optimizer->step();
+      }
+      const Tensor a = copy_of_value(model[0]), b = copy_of_value(model[1]), c = copy_of_value(model[2]);
+      return joined({&a, &b, &c});
+    });
+  });
+}
+
+TEST_CASE("an optimizer of one's own is a class that says how to move") {
+  class Follow : public Optimizer {
+   public:
+    explicit Follow(const ParameterList& parameters)
+        : Optimizer("follow", parameters, {.lr = 0.5, .decay = 0, .coupled_decay = false, .clip = 1, .clip_epsilon = 0,
+                                           .groups = {}}, 0) {}
+
+   private:
+    void move(std::span<const kernels::StepSegment> segments, DType type) override { kernels::sgd(segments, {}, type); }
+  };
+  Parameters model(zeros({2}));
+  Follow optimizer{ParameterList(model)};
+  set_grad(model[0], tensor({3, 4}));
+  optimizer.step();
+  check_close(model[0].value(), {-0.3, -0.4}, 1e-6);
+}
+
+// -- Groups
+
+TEST_CASE("B55: the default groups: what decays, what does not, and a shared parameter once") {
+  EveryKind model{Rng(1)};
+  model.spared.set_decay(false);
+  model.frozen.set_trainable(false);
+  const AdamW optimizer(model, {.lr = 0.1, .decay = 0.2});
+  const std::vector<GroupReport> groups = optimizer.groups();
+  REQUIRE(groups.size() == 2);
+  CHECK(groups[0].lr == 0.1);
+  CHECK(groups[0].decay == 0.2);
+  using Names = std::vector<std::string>;
+  CHECK(groups[0].names == Names{"linear.weight", "embedding.weight", "unused"});
+  CHECK(groups[1].decay == 0);
+  CHECK(groups[1].names == Names{"linear.bias", "norm.weight", "norm.bias", "spared"});
+  Tied tied;
+  const AdamW shared(tied);
+  REQUIRE(shared.groups().size() == 1);
+  CHECK(shared.groups()[0].names == Names{"input"});
+}
+
+TEST_CASE("B55: groups with rates and decays of their own, the first that matches") {
+  EveryKind model{Rng(1)};
+  AdamW optimizer(model, {.lr = 0.1,
+                          .decay = 0.2,
+                          .groups = {{.match = "embedding.*", .lr_scale = 0.5, .decay = 0},
+                                     {.match = "norm.bias", .decay = 0.3},
+                                     {.match = "*.bias", .lr_scale = 2}}});
+  const auto at = [&](std::size_t i) { return optimizer.groups().at(i); };
+  using Names = std::vector<std::string>;
+  REQUIRE(optimizer.groups().size() == 5);
+  CHECK(at(0).names == Names{"embedding.weight"});
+  CHECK(at(0).lr == 0.05);
+  CHECK(at(0).decay == 0);
+  CHECK(at(1).names == Names{"norm.bias"});
+  CHECK(at(1).decay == 0.3);
+  CHECK(at(2).names == Names{"linear.bias"});
+  CHECK(at(2).lr == 0.2);
+  CHECK(at(2).decay == 0);
+  CHECK(at(3).names == Names{"linear.weight", "unused", "frozen", "spared"});
+  CHECK(at(4).names == Names{"norm.weight"});
+
+  optimizer.set_lr(0.01);  // groups keep their ratio
+  CHECK(at(0).lr == 0.005);
+  CHECK(at(2).lr == 0.02);
+  CHECK(optimizer.lr() == 0.01);
+}
+
+TEST_CASE("a group's rate and decay are those of its steps") {
+  Parameters model(ones({1, 1}, f64), ones({1, 1}, f64), ones({1}, f64));
+  Sgd optimizer(model, {.lr = 0.1, .groups = {{.match = "1", .lr_scale = 3}, {.match = "2", .decay = 0.5}}});
+  for (std::size_t i = 0; i < 3; ++i) set_grad(model[i], ones(model[i].shape(), f64));
+  optimizer.step();
+  CHECK(model[0].value().item() == doctest::Approx(0.9).epsilon(1e-15));
+  CHECK(model[1].value().item() == doctest::Approx(0.7).epsilon(1e-15));
+  CHECK(model[2].value().item() == doctest::Approx(0.85).epsilon(1e-15));  // 1 - 0.1 (1 + 0.5 * 1)
+}
+
+TEST_CASE("groups that are refused") {
+  EveryKind model{Rng(1)};
+  const auto refused = [&](std::vector<ParameterGroup> groups, const char* message) {
+    CHECK_THROWS_WITH_AS(AdamW(model, {.groups = std::move(groups)}), message, std::invalid_argument);
+  };
+  refused({{.match = "norms.*"}},
+          "adamw: group 'norms.*' matches no parameter; there are norm.weight, norm.bias, embedding.weight, unused, frozen");
+  refused({{.match = "*.bias"}, {.match = "norm.bias"}},
+          "adamw: group 'norm.bias' matches only parameters that an earlier group has");
+  refused({{.match = "*", .lr_scale = -1}}, "adamw: group '*': lr_scale is -1, and must not be negative");
+  refused({{.match = "*", .decay = kNan}}, "adamw: group '*': decay is nan, and must not be negative");
 }

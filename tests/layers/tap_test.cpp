@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "../lib/kernel_check.h"
-#include "attune/layers/transformer.h"
+#include "attune/layers/gpt.h"
 
 using namespace attune;
 using namespace attune::check_kernels;

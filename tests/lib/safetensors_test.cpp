@@ -15,6 +15,7 @@
 #include <limits>
 #include <optional>
 
+#include "attune/lib/file.h"
 #include "attune/lib/random.h"
 
 using namespace attune;
@@ -342,7 +343,7 @@ TEST_CASE("B67: a refusal is quick and takes no memory") {
   }
 }
 
-TEST_CASE("every truncation of a good file is refused") {
+TEST_CASE("B70: every truncation of a good file is refused") {
   const Folder folder;
   Tensor first = tensor({{1, 2}, {3, 4}}), second = tensor({5, 6, 7}, i32);
   write_safetensors(folder / "good", {{"first", first}, {"second", second}}, {{"step", "17"}});
@@ -483,7 +484,7 @@ TEST_CASE("reading what is no file is an error that names it") {
   CHECK_THROWS_AS(read_safetensors("/dev/zero"), std::runtime_error);
 }
 
-TEST_CASE("a failed write leaves the old file, and nothing else") {
+TEST_CASE("B70: a failed write leaves the old file, and nothing else") {
   const Folder folder;
   const fs::path path = folder / "file";
   const Tensor old = tensor({1, 2, 3}), large(Shape{100'000});
@@ -523,16 +524,37 @@ TEST_CASE("a failed write leaves the old file, and nothing else") {
   CHECK(folder.files() == 1);
 }
 
-TEST_CASE("a name left behind by a writer that died is no obstacle") {
+TEST_CASE("B70: what a writer that died left behind is removed by the next, and nothing else is") {
   const Folder folder;
   const fs::path path = folder / "file";
   write_bytes(fmt::format("{}.{}-0.tmp", path.native(), getpid()), "half a file");
+  write_bytes(fmt::format("{}.1-12.tmp", path.native()), "half a file");
+  const char* const others[] = {"file.1-2", "file.a-2.tmp", "file.12.tmp", "file.-1.tmp", "other.1-2.tmp"};
+  for (const char* other : others) write_bytes(folder / other, "somebody's");
   const Tensor t = tensor(1);
   write_safetensors(path, {{"t", t}});
   CHECK(read_safetensors(path).find("t")->item() == 1);
+  CHECK(folder.files() == 1 + std::size(others));
 }
 
-TEST_CASE("killing a writer leaves a whole file") {
+TEST_CASE("B70: what a living writer writes is no leftover") {
+  const Folder folder;
+  const fs::path path = folder / "file";
+  OutputFile first(path);
+  first.write("first", 5);
+  OutputFile second(path);
+  second.write("second", 6);
+  CHECK(folder.files() == 2);
+  first.commit();
+  CHECK(read_bytes(path) == "first");
+  second.commit();
+  CHECK(read_bytes(path) == "second");
+  CHECK(folder.files() == 1);
+  { OutputFile never(path); }
+  CHECK(folder.files() == 1);
+}
+
+TEST_CASE("B70: killing a writer leaves a whole file") {
   const Folder folder;
   const fs::path path = folder / "file";
   const Tensor numbers = full(Shape{20'000}, 3);
@@ -557,6 +579,8 @@ TEST_CASE("killing a writer leaves a whole file") {
     CHECK(WIFSIGNALED(status));
     CHECK(same_bits(*read_safetensors(path).find("t"), numbers));
   }
+  write_safetensors(path, {{"t", numbers}});
+  CHECK(folder.files() == 1);
 }
 
 TEST_CASE("tensors of no elements are loaded wherever they stand") {

@@ -7,7 +7,7 @@
 #include "attune/lib/kernels/body/cross_entropy.inl"
 #include "attune/lib/kernels/body/embedding.inl"
 #include "attune/lib/kernels/body/dropout.inl"
-#include "attune/lib/kernels/body/adamw.inl"
+#include "attune/lib/kernels/body/optimizer_steps.inl"
 #include "attune/lib/kernels/body/gemm.inl"
 
 template <class F>
@@ -41,6 +41,14 @@ constexpr void row_kernels_of(Table& t, int type) {
   t.dropout_factors[type] = dropout_factors<T>;
 }
 
+template <class T>
+constexpr void step_kernels_of(Table& t, int type) {
+  t.sgd[type] = optimizer_step<Sgd, T>;
+  t.sgd_momentum[type] = optimizer_step<SgdMomentum, T>;
+  t.adam[type] = optimizer_step<Adam, T>;
+  t.lion[type] = optimizer_step<Lion, T>;
+}
+
 constexpr Table make_table(const char* name) {
   Table t{};
   t.name = name;
@@ -66,7 +74,7 @@ constexpr Table make_table(const char* name) {
   row_kernels_of<float>(t, 0);
   row_kernels_of<double>(t, 1);
   row_kernels_of<dual>(t, 2);
-  t.adamw[0] = adamw<float>;
-  t.adamw[1] = adamw<double>;
+  step_kernels_of<float>(t, 0);
+  step_kernels_of<double>(t, 1);
   return t;
 }

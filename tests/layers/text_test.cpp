@@ -1,10 +1,9 @@
-// CopyTask and CharacterText: what a batch holds, that it can be had again, and where windows may start.
-#include "attune/layers/data.h"
+// CharacterText: what a batch holds, that it can be had again, and where windows may start.
+#include "attune/layers/text.h"
 
 #include <unistd.h>
 
 #include <fstream>
-#include <set>
 
 #include "../lib/kernel_check.h"
 
@@ -27,84 +26,6 @@ std::string alphabet(int count) {
 }
 
 }  // namespace
-
-// -- CopyTask
-
-TEST_CASE("copy task: symbols, a separator, and the symbols again, which are asked for") {
-  const CopyTask task({.symbols = 5, .length = 4, .seed = 1});
-  CHECK(task.vocab() == 6);
-  CHECK(task.separator() == 5);
-  CHECK(task.length() == 4);
-  CHECK(task.context() == 8);
-  const Batch batch = task.batch(0, 16);
-  REQUIRE(batch.inputs.shape() == Shape{16, 8});
-  REQUIRE(batch.targets.shape() == Shape{16, 8});
-  CHECK(batch.inputs.dtype() == i32);
-  CHECK(batch.targets.dtype() == i32);
-  for (Index i = 0; i < 16; ++i) {
-    const std::vector<double> in = row(batch.inputs, i), out = row(batch.targets, i);
-    CHECK(in[4] == 5);
-    for (std::size_t t = 0; t < 4; ++t) {
-      CHECK(in[t] >= 0);
-      CHECK(in[t] < 5);
-      CHECK(out[t] == -100);
-      CHECK(out[4 + t] == in[t]);
-      if (t > 0) CHECK(in[4 + t] == in[t - 1]);
-    }
-  }
-}
-
-TEST_CASE("copy task: a length of 1") {
-  const CopyTask task({.symbols = 2, .length = 1, .seed = 1});
-  const Batch batch = task.batch(3, 2);
-  CHECK(batch.inputs.shape() == Shape{2, 2});
-  CHECK(batch.inputs.at({0, 1}) == 2);
-  CHECK(batch.targets.at({0, 1}) == batch.inputs.at({0, 0}));
-}
-
-TEST_CASE("copy task: a batch depends on the seed and the step alone") {
-  const CopyTask task({.seed = 1}), twin({.seed = 1}), other({.seed = 2});
-  const Batch later = task.batch(7, 8);
-  CHECK(same(task.batch(0, 8), twin.batch(0, 8)));
-  CHECK(same(twin.batch(7, 8), later));
-  CHECK_FALSE(same(task.batch(0, 8), task.batch(1, 8)));
-  CHECK_FALSE(same(task.batch(0, 8), other.batch(0, 8)));
-}
-
-TEST_CASE("copy task: all symbols occur, about equally often") {
-  const CopyTask task({.symbols = 4, .length = 10, .seed = 3});
-  std::vector<int> count(4, 0);
-  const Batch batch = task.batch(0, 1000);
-  for (Index i = 0; i < 1000; ++i)
-    for (Index t = 0; t < 10; ++t) ++count[static_cast<std::size_t>(batch.inputs.at({i, t}))];
-  for (const int n : count) CHECK(std::abs(n - 2500) < 220);  // five deviations
-}
-
-TEST_CASE("copy task: what is held out is another stream, and the same each time") {
-  const CopyTask task({.symbols = 10, .length = 15, .seed = 1});
-  const Tensor held_out = task.held_out(50);
-  CHECK(held_out.shape() == Shape{50, 15});
-  CHECK(same_bits(held_out, task.held_out(50)));
-  std::set<std::vector<double>> trained;
-  for (Index step = 0; step < 20; ++step) {
-    const Batch batch = task.batch(step, 50);
-    for (Index i = 0; i < 50; ++i) trained.insert(values(batch.inputs.view().select(0, i).slice(0, 0, 15)));
-  }
-  CHECK(trained.size() == 1000);
-  for (Index i = 0; i < 50; ++i) CHECK(trained.count(row(held_out, i)) == 0);
-}
-
-TEST_CASE("copy task: what is refused") {
-  CHECK_THROWS_WITH_AS(CopyTask({.symbols = 0}), "copy task: 0 symbols and a length of 15 must be at least 1",
-                       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(CopyTask({.length = 0}), "copy task: 10 symbols and a length of 0 must be at least 1",
-                       std::invalid_argument);
-  const CopyTask task({});
-  CHECK_THROWS_WITH_AS(task.batch(0, 0), "copy task: no batch of 0 at step 0", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(task.batch(-1, 2), "copy task: no batch of 2 at step -1", std::invalid_argument);
-}
-
-// -- CharacterText
 
 TEST_CASE("text: characters are numbered in the order of their codes, there and back") {
   const CharacterText text("banana\n and \xff\x01 cabbage");
@@ -141,7 +62,7 @@ TEST_CASE("text: targets are the inputs one character further on") {
     }
 }
 
-TEST_CASE("text: where one window fits, it is the one") {
+TEST_CASE("B76: text: where one window fits, it is the one") {
   const CharacterText text(alphabet(10), 0.5);  // five characters train
   const Batch batch = text.batch(Rng(1), 0, 20, 4);
   for (Index i = 0; i < 20; ++i) {
@@ -150,7 +71,7 @@ TEST_CASE("text: where one window fits, it is the one") {
   }
 }
 
-TEST_CASE("text: every start is as likely as any other, the last one included") {
+TEST_CASE("B76: text: every start is as likely as any other, the last one included") {
   const CharacterText text(alphabet(14), 0.5);  // seven characters train: starts 0, 1, 2
   std::vector<int> count(7, 0);
   const Batch batch = text.batch(Rng(1), 0, 10000, 4);
@@ -160,7 +81,7 @@ TEST_CASE("text: every start is as likely as any other, the last one included") 
   CHECK(count[0] + count[1] + count[2] == 10000);
 }
 
-TEST_CASE("text: the first part trains, the rest validates, and no window has both") {
+TEST_CASE("B76: text: the first part trains, the rest validates, and no window has both") {
   const CharacterText text(alphabet(20), 0.6);
   const Batch training = text.batch(Rng(1), 0, 500, 4), validation = text.validation_batch(Rng(1), 0, 500, 4);
   for (Index i = 0; i < 500; ++i) {
@@ -179,7 +100,7 @@ TEST_CASE("text: a batch depends on the stream and the step alone") {
   CHECK(same(text.batch(drawn, 3, 8, 5), text.batch(Rng(1), 3, 8, 5)));
 }
 
-TEST_CASE("text: what is too short says what it needs") {
+TEST_CASE("B76: text: what is too short says what it needs") {
   const CharacterText text(alphabet(8), 0.5), empty(""), single("x");
   CHECK_THROWS_WITH_AS(text.batch(Rng(1), 0, 1, 4),
                        "text: the training part has 4 characters, and a window needs 5",

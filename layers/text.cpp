@@ -1,4 +1,4 @@
-#include "attune/layers/data.h"
+#include "attune/layers/text.h"
 
 #include <fmt/format.h>
 
@@ -7,38 +7,6 @@
 #include "attune/lib/file.h"
 
 namespace attune {
-
-CopyTask::CopyTask(const CopyTaskOptions& options) : options_(options) {
-  check(options.symbols >= 1 && options.length >= 1, "copy task: {} symbols and a length of {} must be at least 1",
-        options.symbols, options.length);
-}
-
-Tensor CopyTask::sequences(const Rng& from, Index n) const {
-  Rng rng = from;
-  Tensor result({n, options_.length}, i32);
-  for (auto& symbol : result.data<std::int32_t>()) symbol = static_cast<std::int32_t>(rng.below(options_.symbols));
-  return result;
-}
-
-Batch CopyTask::batch(Index step, Index size) const {
-  check(step >= 0 && size >= 1, "copy task: no batch of {} at step {}", size, step);
-  const Tensor symbols = sequences(Rng(options_.seed).split("train").split(static_cast<std::uint64_t>(step)), size);
-  const auto from = symbols.data<std::int32_t>();
-  Batch batch{Tensor({size, context()}, i32), full({size, context()}, -100, i32)};
-  const auto inputs = batch.inputs.data<std::int32_t>(), targets = batch.targets.data<std::int32_t>();
-  const auto length = static_cast<std::size_t>(options_.length);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(size); ++row) {
-    const auto sequence = from.subspan(row * length, length);
-    const auto input = inputs.subspan(row * 2 * length, 2 * length), target = targets.subspan(row * 2 * length, 2 * length);
-    std::copy(sequence.begin(), sequence.end(), input.begin());
-    input[length] = static_cast<std::int32_t>(separator());
-    std::copy(sequence.begin(), sequence.end() - 1, input.begin() + options_.length + 1);
-    std::copy(sequence.begin(), sequence.end(), target.begin() + options_.length);
-  }
-  return batch;
-}
-
-Tensor CopyTask::held_out(Index n) const { return sequences(Rng(options_.seed).split("held out"), n); }
 
 CharacterText::CharacterText(std::string_view text, double training) {
   check(training > 0 && training < 1, "text: a training share of {} is not between 0 and 1", training);
