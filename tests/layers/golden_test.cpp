@@ -1,69 +1,15 @@
-// What another implementation computed: values and gradients of ops, layers, a whole GPT and its training, in
-// f64 to the last digits, and in f32.
+// What another implementation computed: values and gradients of ops and of attention, in f64 to the last digits, and in
+// f32.
 #include "../support/golden.h"
 
 #include "attune/autograd/ops.h"
-#include "attune/layers/optim.h"
-#include "attune/layers/gpt.h"
+#include "attune/layers/attention.h"
+#include "attune/layers/tap.h"
 
 using namespace attune;
 using attune::golden::File;
 
 namespace {
-
-// f64, and f32 where plain f32 code can be expected to follow.
-std::vector<DType> dtypes(const File& file) {
-  return file.is_nasty() ? std::vector<DType>{f64} : std::vector<DType>{f64, f32};
-}
-
-// -- Models have a product for queries, keys and values at once, where the files have three.
-
-// "blocks.0.attention.qkv.weight" from q, k and v side by side, and "out" under its name "o".
-Tensor stored_parameter(const File& file, const std::string& prefix, std::string path) {
-  if (const auto at = path.find("out."); at != std::string::npos) path.replace(at, 3, "o");
-  const auto at = path.find("qkv.");
-  if (at == std::string::npos) return file[prefix + path].clone();
-  std::vector<const Tensor*> parts;
-  for (const char* name : {"q", "k", "v"})
-    parts.push_back(&file[prefix + std::string(path).replace(at, 3, name)]);
-  Shape shape = parts[0]->shape();
-  const Index width = shape.last();
-  shape[shape.rank() - 1] = 3 * width;
-  Tensor all(shape, f64);
-  for (Index i = 0; i < 3; ++i)
-    kernels::copy(all.view().slice(-1, i * width, (i + 1) * width), *parts[static_cast<std::size_t>(i)]);
-  return all;
-}
-
-template <class Model>
-void load(Model& model, const File& file) {
-  for_each_parameter(model, [&](const std::string& path, Parameter& p) {
-    kernels::copy(p.mutable_value(), stored_parameter(file, "param.", path).to(p.dtype()));
-  });
-}
-
-template <class Model>
-void compare_gradients(const Model& model, const File& file) {
-  for_each_parameter(model, [&](const std::string& path, const Parameter& p) {
-    file.compare("grad." + path, p.grad(), stored_parameter(file, "grad.", path));
-  });
-}
-
-template <class Model>
-void compare_layer(const Model& model, const File& file, DType dtype) {
-  Tape tape;
-  Tensor weights;
-  const Observer watch([&](const TapPoint& at) {
-    if (at.name == "weights") weights = Tensor::copy_of(at.value.value());
-  });
-  const Var x = variable(file.as("in.x", dtype));
-  const Var y = model(x);
-  tape.backward(y, file.as("up.y", dtype));
-  file.compare("out.y", y.value());
-  if (file.has("out.weights")) file.compare("out.weights", weights);
-  file.compare("grad.x", x.grad());
-  compare_gradients(model, file);
-}
 
 // -- attention()
 
@@ -120,54 +66,6 @@ void compare_second_order(const File& file, Tape& tape, Var y, const std::string
   }
 }
 
-// -- A GPT and its training.
-
-Gpt gpt() { return Gpt({.vocab = 17, .context = 12, .layers = 2, .heads = 2, .width = 16}, Rng(0)); }
-
-// Where the file says that embeddings do not decay, they are a group that does not.
-AdamWOptions adamw_options(const File& file) {
-  std::vector<ParameterGroup> groups;
-  if (file.text("decayed").find("token.weight") == std::string::npos)
-    groups = {{.match = "token.*", .decay = 0}, {.match = "position.*", .decay = 0}};
-  return {.lr = file.number("lr"),
-          .beta1 = file.number("beta1"),
-          .beta2 = file.number("beta2"),
-          .epsilon = file.number("adam_eps"),
-          .decay = file.number("weight_decay"),
-          .clip = file.number("clip"),
-          .groups = groups};
-}
-
-Tensor tokens_of(const File& file, const char* name, Index step) {
-  return Tensor::copy_of(file[name].view().select(0, step));
-}
-
-void compare_first_step(const Gpt& model, const File& file) {
-  Tape tape;
-  const Var logits = model(tokens_of(file, "in.tokens", 0));
-  const Var loss = cross_entropy(logits, tokens_of(file, "in.targets", 0));
-  tape.backward(loss);
-  file.compare("out.logits", logits.value());
-  file.compare("out.loss", loss.value());
-  compare_gradients(model, file);
-}
-
-// The loss of each step, before its update.
-Tensor train(Gpt& model, const File& file) {
-  AdamW optimizer(model, adamw_options(file));
-  const auto steps = static_cast<Index>(file.number("steps"));
-  Tensor losses({steps}, model.norm.weight.dtype());
-  for (Index step = 0; step < steps; ++step) {
-    Tape tape;
-    const Var logits = model(tokens_of(file, "in.tokens", step));
-    const Var loss = cross_entropy(logits, tokens_of(file, "in.targets", step));
-    tape.backward(loss);
-    optimizer.step();
-    losses.set({step}, loss.item());
-  }
-  return losses;
-}
-
 }  // namespace
 
 TEST_CASE("golden: attention, whole, causal, scaled, and with wider values") {
@@ -175,14 +73,14 @@ TEST_CASE("golden: attention, whole, causal, scaled, and with wider values") {
   for (const char* name : {"sdpa_plain", "sdpa_causal", "sdpa_causal_bottom_right", "sdpa_causal_top_left",
                            "sdpa_scale", "sdpa_dv"}) {
     const File file(name);
-    for (const DType dtype : dtypes(file)) compare_attention(file, dtype);
+    for (const DType dtype : file.dtypes()) compare_attention(file, dtype);
   }
 }
 
 TEST_CASE("golden: softmax") {
   if (!golden::available()) return;
   const File file("softmax");
-  for (const DType dtype : dtypes(file)) {
+  for (const DType dtype : file.dtypes()) {
     Tape tape;
     const Var x = variable(file.as("in.x", dtype));
     const Var y = softmax(x);
@@ -195,7 +93,7 @@ TEST_CASE("golden: softmax") {
 TEST_CASE("golden: gelu") {
   if (!golden::available()) return;
   const File file("gelu");
-  for (const DType dtype : dtypes(file)) {
+  for (const DType dtype : file.dtypes()) {
     Tape tape;
     const Var x = variable(file.as("in.x", dtype));
     const Var y = gelu(x);
@@ -208,7 +106,7 @@ TEST_CASE("golden: gelu") {
 TEST_CASE("golden: layer norm") {
   if (!golden::available()) return;
   const File file("layer_norm");
-  for (const DType dtype : dtypes(file)) {
+  for (const DType dtype : file.dtypes()) {
     Tape tape;
     const Var x = variable(file.as("in.x", dtype));
     const Var weight = variable(file.as("param.weight", dtype));
@@ -225,7 +123,7 @@ TEST_CASE("golden: layer norm") {
 TEST_CASE("golden: cross-entropy") {
   if (!golden::available()) return;
   const File file("cross_entropy_mean");
-  for (const DType dtype : dtypes(file)) {
+  for (const DType dtype : file.dtypes()) {
     Tape tape;
     const Var logits = variable(file.as("in.logits", dtype));
     const Var loss = cross_entropy(logits, file["in.targets"]);
@@ -238,7 +136,7 @@ TEST_CASE("golden: cross-entropy") {
 TEST_CASE("golden: four tokens, a causal table") {
   if (!golden::available()) return;
   const File file("causal_table");
-  for (const DType dtype : dtypes(file)) {
+  for (const DType dtype : file.dtypes()) {
     const NoGrad scope;
     Tensor weights;
     const Observer watch([&](const TapPoint& at) {
@@ -251,32 +149,6 @@ TEST_CASE("golden: four tokens, a causal table") {
     const Var y = attention(q, k, v, {.mask = Mask::causal()});
     file.compare("out.weights", weights);
     file.compare("out.y", y.value());
-  }
-}
-
-TEST_CASE("golden: causal self-attention with two heads") {
-  if (!golden::available()) return;
-  const File file("mha_self_causal");
-  for (const DType dtype : dtypes(file)) {
-    Rng rng(0);
-    MultiHeadAttention model({.width = 8, .heads = 2, .mask = Mask::causal()}, rng);
-    const Cast cast(model, dtype);
-    load(model, file);
-    compare_layer(model, file, dtype);
-  }
-}
-
-TEST_CASE("golden: a pre-norm transformer block") {
-  if (!golden::available()) return;
-  const File file("block_pre_norm");
-  for (const DType dtype : dtypes(file)) {
-    Rng rng(0);
-    TransformerBlock model(
-        {.attention = {.width = 8, .heads = 2, .mask = Mask::causal()}, .mlp = {.width = 8, .hidden = 16}},
-        rng);
-    const Cast cast(model, dtype);
-    load(model, file);
-    compare_layer(model, file, dtype);
   }
 }
 
@@ -306,40 +178,5 @@ TEST_CASE("golden: second derivatives") {
     const Var logits = directed(file, "in", "logits");
     const Var loss = cross_entropy(logits, file["in.targets"]);
     compare_second_order(file, tape, loss, "loss", {{"logits", logits}});
-  }
-}
-
-TEST_CASE("golden: a GPT, its gradients and ten steps of its training") {
-  if (!golden::available()) return;
-  for (const char* name : {"gpt", "gpt_embeddings_not_decayed"}) {
-    const File file(name);
-    for (const DType dtype : dtypes(file)) {
-      Gpt model = gpt();
-      const Cast cast(model, dtype);
-      load(model, file);
-      compare_first_step(model, file);
-    }
-    Gpt model = gpt();
-    const Cast cast(model, f64);
-    load(model, file);
-    file.compare("out.losses", train(model, file));
-    for_each_parameter(model, [&](const std::string& path, const Parameter& p) {
-      file.compare("out.final." + path, p.value(), stored_parameter(file, "out.final.", path));
-    });
-  }
-}
-
-TEST_CASE("golden: a GPT trained in f32 has the losses of one trained elsewhere") {
-  if (!golden::available()) return;
-  for (const char* name : {"gpt", "gpt_embeddings_not_decayed"}) {
-    const File file(name);
-    Gpt model = gpt();
-    load(model, file);
-    const Tensor losses = train(model, file);
-    double worst = 0;
-    for (Index step = 0; step < losses.count(); ++step)
-      worst = std::max(worst, std::abs(losses.at({step}) - file["out.losses_f32"].at({step})));
-    golden::print_line(name, f32, "out.losses_f32", worst / 1e-5);
-    CHECK(worst <= 1e-5);
   }
 }

@@ -53,6 +53,8 @@ class File {
   const std::string& name() const { return name_; }
   bool has(const std::string& tensor) const { return file_.find(tensor) != nullptr; }
   bool is_nasty() const { return text("note").rfind("Nasty", 0) == 0; }
+  // f64, and f32 where plain f32 code can be expected to follow.
+  std::vector<DType> dtypes() const { return is_nasty() ? std::vector<DType>{f64} : std::vector<DType>{f64, f32}; }
   const std::vector<NamedTensor>& tensors() const { return file_.tensors; }
 
   std::string text(const std::string& key) const {
