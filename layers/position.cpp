@@ -19,6 +19,12 @@ std::shared_ptr<const Tensor[]> in_each_type(const Tensor& table) {
 // base^(-share), by our own exp and log: libm's last bits differ between machines.
 double fall(double base, double share) { return math::exp(-share * math::log(base)); }
 
+// 2^-x for x >= 0: exact where x is whole.
+double halved(double x) {
+  const double whole = std::floor(x);
+  return std::ldexp(fall(2, x - whole), -static_cast<int>(whole));
+}
+
 struct Turns {
   Tensor cos, sin;  // f64 [positions, pairs]
 };
@@ -112,9 +118,9 @@ std::vector<double> alibi_slopes(Index heads) {
   Index power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> slopes;
-  for (Index h = 0; h < power; ++h) slopes.push_back(fall(2, 8 * static_cast<double>(h + 1) / static_cast<double>(power)));
+  for (Index h = 0; h < power; ++h) slopes.push_back(halved(8 * static_cast<double>(h + 1) / static_cast<double>(power)));
   for (Index h = 0; static_cast<Index>(slopes.size()) < heads; h += 2)
-    slopes.push_back(fall(2, 4 * static_cast<double>(h + 1) / static_cast<double>(power)));
+    slopes.push_back(halved(4 * static_cast<double>(h + 1) / static_cast<double>(power)));
   return slopes;
 }
 
