@@ -105,6 +105,7 @@ struct Function {
   double least = 1.2e-38;  // smaller f32 results may be 0
   double parameters[2] = {0, 0};
   double second = NAN;  // the second operand, where there is one
+  double least_double = 0;  // smaller f64 results may lack digits
 };
 
 const Function kFunctions[] = {
@@ -129,10 +130,10 @@ const Function kFunctions[] = {
     {"softplus", &Table::softplus, [](double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::abs(x))); },
      [](Wide x) { return (x > 0 ? x : 0) + wide_log1p(wide_exp(x > 0 ? -x : x)); }, nullptr, -708, 40},
     {"silu", &Table::swish, [](double x) { return swish(kSilu, x); }, [](Wide x) { return wide_swish(kSilu, x); },
-     nullptr, -700, 10, 2e-36, {1, 0}},
+     nullptr, -700, 10, 2e-36, {1, 0}, NAN, 1e-304},
     {"silu'", &Table::swish_backward, [](double x) { return swish_slope(kSilu, x); },
      [](Wide x) { return wide_swish_slope(kSilu, x); }, [](double x) { return swish_slope_scale(kSilu, x); },
-     -700, 10, 2e-36, {1, 0}},
+     -700, 10, 2e-36, {1, 0}, NAN, 1e-304},
     {"gelu_tanh", &Table::swish, [](double x) { return swish(kGelu, x); },
      [](Wide x) { return wide_swish(kGelu, x); }, nullptr, -20, 10, 2e-37, {kGelu[0], kGelu[1]}},
     {"gelu_tanh'", &Table::swish_backward, [](double x) { return swish_slope(kGelu, x); },
@@ -222,6 +223,7 @@ double double_error(const Function& f, double x, double y) {
   const auto near = static_cast<double>(want);
   if (std::isnan(near) || std::isinf(near))
     return near == y || (std::isnan(near) && std::isnan(y)) ? 0 : INFINITY;
+  if (std::abs(near) < f.least_double) return std::abs(y) > 2 * f.least_double ? INFINITY : 0;
   const Wide error = want < y ? y - want : want - y;
   return static_cast<double>(error / Wide{ulp_of<double>(f.scale ? f.scale(x) : near)});
 }

@@ -6,7 +6,7 @@
 namespace attune {
 
 inline Var clamp(Var x, double low, double high) {
-  check(low <= high, "clamp: the lower bound {} is not below the upper one, {}", low, high);
+  check(low <= high, "clamp: the lower bound {} is above the upper bound {}", low, high);
   Var y = output(x.shape(), {x});
   kernels::clamp(into(y), x.value(), low, high);
   return record("clamp", y, [=] {

@@ -101,7 +101,7 @@ void map(const void* arguments, Index begin, Index end) {
 
 // The functions. Each formula stands once and serves every element type and instruction set.
 struct Copy { template <class V> INLINE static V of(V a) { return a; } };
-struct Scale { template <class V> INLINE static V of(V a, const double* p) { return a * constant<V>(p[0]); } };
+struct Scale { template <class V> INLINE static V of(V a, const double* p) { return scaled(a, p[0]); } };
 struct Add { template <class V> INLINE static V of(V a, V b) { return a + b; } };
 struct Subtract { template <class V> INLINE static V of(V a, V b) { return a - b; } };
 struct Multiply { template <class V> INLINE static V of(V a, V b) { return a * b; } };
@@ -124,7 +124,7 @@ struct Softplus { template <class V> INLINE static V of(V a) { return softplus(a
 // The derivative of p0 sigmoid(p1 x) / p1: of sigmoid, and of tanh(x) = 2 sigmoid(2 x) - 1.
 struct SigmoidBackward {
   template <class V> INLINE static V of(V dy, V x, const double* p) {
-    return dy * (constant<V>(p[0]) * sigmoid_slope(constant<V>(p[1]) * x));
+    return dy * scaled(sigmoid_slope(scaled(x, p[1])), p[0]);
   }
 };
 struct Swish { template <class V> INLINE static V of(V a, const double* p) { return swish(a, p[0], p[1]); } };
@@ -142,7 +142,7 @@ struct Relu {
   template <class V> INLINE static V of(V x) { return select(x <= zero<V>(), zero<V>(), x); }
 };
 struct LeakyRelu {
-  template <class V> INLINE static V of(V x, const double* p) { return select(zero<V>() < x, x, x * constant<V>(p[0])); }
+  template <class V> INLINE static V of(V x, const double* p) { return select(zero<V>() < x, x, scaled(x, p[0])); }
 };
 struct Absolute {  // of 0 it is x x, which is +0 and has no slope
   template <class V> INLINE static V of(V x) {
@@ -173,7 +173,7 @@ struct WherePositive {
 // What two equal numbers have in common: in a Dual, the mean of both tangents.
 template <class V> INLINE V tied(V a, V) { return a; }
 template <class V> INLINE Dual<V> tied(Dual<V> a, Dual<V> b) {
-  return {a.value, constant<V>(0.5) * (a.tangent + b.tangent)};
+  return {a.value, scaled(a.tangent + b.tangent, 0.5)};
 }
 struct Maximum {
   template <class V> INLINE static V of(V a, V b) {
@@ -188,6 +188,6 @@ struct Minimum {
 // a's share of dy where the larger of a and b wins: all, none, or half of it at a tie.
 struct MaximumBackward {
   template <class V> INLINE static V of(V dy, V a, V b) {
-    return select(a < b, zero<V>(), select(a == b, constant<V>(0.5) * dy, dy));
+    return select(a < b, zero<V>(), select(a == b, scaled(dy, 0.5), dy));
   }
 };
