@@ -14,12 +14,14 @@ namespace {
 using namespace detail;  // the workspace's names
 using std::source_location;
 
-void set_inputs(Node& node, std::span<const Var> inputs) {
+void set_inputs(Node& node, std::span<const Var> inputs, std::span<const Var> integers) {
+  const std::size_t count = inputs.size() + integers.size();
   auto* list = static_cast<std::uint32_t*>(
-      workspace().arena.allocate(inputs.size() * sizeof(std::uint32_t), alignof(std::uint32_t)));
-  for (std::size_t i = 0; i < inputs.size(); ++i) list[i] = VarAccess::index(inputs[i]);
+      workspace().arena.allocate(count * sizeof(std::uint32_t), alignof(std::uint32_t)));
   node.inputs = list;
-  node.input_count = static_cast<std::uint16_t>(inputs.size());
+  node.input_count = static_cast<std::uint16_t>(count);
+  for (std::span<const Var> part : {inputs, integers})
+    for (Var input : part) *list++ = VarAccess::index(input);
 }
 
 bool is_dual_across_scopes(const Node& input, const ScopeState& scope) {
@@ -63,7 +65,10 @@ void need_value(const Node& input, const ScopeState& scope) {
 
 }  // namespace
 
-Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_location where) {
+namespace detail {
+
+Var output_of(const Shape& shape, std::span<const Var> inputs, std::span<const Var> integers, Saves saves,
+              source_location where) {
   const ScopeState& scope = open_scope(where);
   Workspace& w = workspace();
   bool needs_grad = false;
@@ -71,7 +76,6 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
   for (Var input : inputs) {
     const Node& node = VarAccess::node(input, where);
     if (saves == Saves::values) need_value(node, scope);
-    if (!is_float(node.value.dtype())) continue;
     if (typed && typed->value.dtype() != node.value.dtype()) [[unlikely]]
       check(false, "{}: element types {} and {} differ", detail::op_name(where), typed->value.dtype(),
             node.value.dtype());
@@ -82,7 +86,8 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
     if (scope.sealed) [[unlikely]]
       check_sealed(node, scope, where);
   }
-  if (!typed) [[unlikely]]
+  for (Var input : integers) need_value(VarAccess::node(input, where), scope);
+  if (!typed || !is_float(typed->value.dtype())) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where),
           inputs.empty() ? std::string_view("no operand") : name_of(inputs.front().dtype(where)));
   const DType dtype = typed->value.dtype();
@@ -91,9 +96,11 @@ Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, source_
   node.needs_grad = needs_grad && scope.records;
   node.saves = saves == Saves::values;
   node.writable = true;
-  if (scope.records) set_inputs(node, inputs);
+  if (scope.records) set_inputs(node, inputs, integers);
   return VarAccess::make(index, scope.generation);
 }
+
+}  // namespace detail
 
 Out into(Var y, source_location where) {
   const Node& node = VarAccess::node(y, where);
@@ -163,13 +170,18 @@ std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
 }
 
 Var scalar(double number, Var like, source_location where) {
-  const ScopeState& scope = open_scope(where);
+  open_scope(where);
   if (!is_float(like.dtype(where))) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where), like.dtype(where));
   const View value = saved({}, like.dtype(where));
   kernels::fill(value, number);
+  return constant_of("scalar", value, where);
+}
+
+Var constant_of(const char* name, const View& value, source_location where) {
+  const ScopeState& scope = open_scope(where);
   const std::uint32_t index = workspace().node_count;
-  push_root("scalar", scope.generation, value.data(), value.layout());
+  push_root(name, scope.generation, value.data(), value.layout());
   return VarAccess::make(index, scope.generation);
 }
 
@@ -189,7 +201,7 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
   Node& node = push_root(name, scope.generation, value.data(), value.layout());
   node.needs_grad = needs_grad;
   node.memory = owner;
-  if (scope.records) set_inputs(node, std::span(&x, 1));
+  if (scope.records) set_inputs(node, std::span(&x, 1), {});
   if (needs_grad && !value.is_contiguous()) {
     void* place = w.arena.allocate(sizeof(detail::GradientPlace), alignof(detail::GradientPlace));
     node.place = new (place) detail::GradientPlace{0, View(nullptr, value.shape(), value.dtype()).layout()};
@@ -235,7 +247,7 @@ Var record_view(const char* name, Var x, const ViewPair& pair) {
   const std::uint32_t index = w.node_count;
   Node& node = push_root(name, scope.generation, pair.value.data(), pair.value.layout());
   node.memory = from.memory;
-  if (scope.records) set_inputs(node, std::span(&x, 1));
+  if (scope.records) set_inputs(node, std::span(&x, 1), {});
   if (!own) return VarAccess::make(index, scope.generation);
   node.root = from.root;
   node.writable = from.writable;

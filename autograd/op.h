@@ -19,6 +19,7 @@
 
 #include "attune/autograd/tape.h"
 #include "attune/lib/kernels/elementwise.h"
+#include "attune/lib/kernels/map_each.h"
 #include "attune/lib/kernels/reduce.h"
 #include "attune/lib/shape.h"
 
@@ -27,14 +28,15 @@ namespace attune {
 // Whether a rule reads the values of its op's inputs. Where it does not (as in a + b), they may change before backward.
 enum class Saves { values, nothing };
 
-// Room for a result, of the inputs' common type (i32 inputs, such as token ids, do not count). It needs a gradient if an
-// input does. The memory is not set.
+// Room for a result, of the inputs' common type: f32, f64 or dual. It needs a gradient if an input does. The memory is
+// not set. Inputs that are i32 by their nature, such as token ids or conditions, stand in a list of their own:
+// output(shape, {table}, {ids}).
 Var output(const Shape& shape, std::span<const Var> inputs, Saves saves = Saves::values,
            std::source_location where = std::source_location::current());
-inline Var output(const Shape& shape, std::initializer_list<Var> inputs, Saves saves = Saves::values,
-                  std::source_location where = std::source_location::current()) {
-  return output(shape, std::span(inputs.begin(), inputs.size()), saves, where);
-}
+Var output(const Shape& shape, std::initializer_list<Var> inputs, Saves saves = Saves::values,
+           std::source_location where = std::source_location::current());
+Var output(const Shape& shape, std::initializer_list<Var> inputs, std::initializer_list<Var> integers,
+           std::source_location where = std::source_location::current());
 
 // Where the forward kernel writes.
 Out into(Var y, std::source_location where = std::source_location::current());
@@ -59,6 +61,8 @@ void add_to_stretched(Var x, const Shape& full, F&& write,
 
 // A constant of shape [], of the type of `like`.
 Var scalar(double number, Var like, std::source_location where = std::source_location::current());
+// A constant that shows memory of the scope, from saved().
+Var constant_of(const char* name, const View& value, std::source_location where = std::source_location::current());
 
 // Memory for a rule's intermediate results, until the rule returns. Not set.
 View scratch(const Shape& shape, DType dtype);
@@ -88,6 +92,8 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow,
 // -- Below: how the templates do it.
 
 namespace detail {
+Var output_of(const Shape& shape, std::span<const Var> inputs, std::span<const Var> integers, Saves saves,
+              std::source_location where);
 void* scope_memory(std::size_t bytes, std::size_t alignment);
 bool takes_rule(Var y, std::source_location where);
 void set_rule(const char* name, Var y, void (*rule)(const void*), const void* captures);
@@ -100,6 +106,18 @@ struct ViewPair {
 ViewPair views(Var x, std::source_location where);
 Var record_view(const char* name, Var x, const ViewPair& pair);
 }  // namespace detail
+
+inline Var output(const Shape& shape, std::span<const Var> inputs, Saves saves, std::source_location where) {
+  return detail::output_of(shape, inputs, {}, saves, where);
+}
+inline Var output(const Shape& shape, std::initializer_list<Var> inputs, Saves saves, std::source_location where) {
+  return detail::output_of(shape, {inputs.begin(), inputs.size()}, {}, saves, where);
+}
+inline Var output(const Shape& shape, std::initializer_list<Var> inputs, std::initializer_list<Var> integers,
+                  std::source_location where) {
+  return detail::output_of(shape, {inputs.begin(), inputs.size()}, {integers.begin(), integers.size()},
+                           Saves::values, where);
+}
 
 template <class F>
 void add_to_stretched(Var x, const Shape& full, F&& write, std::source_location where) {

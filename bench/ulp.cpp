@@ -31,6 +31,9 @@ Wide wide_erfc(Wide x) { return erfcq(x); }
 Wide wide_sin(Wide x) { return sinq(x); }
 Wide wide_cos(Wide x) { return cosq(x); }
 Wide wide_tanh(Wide x) { return tanhq(x); }
+Wide wide_expm1(Wide x) { return expm1q(x); }
+Wide wide_log1p(Wide x) { return log1pq(x); }
+Wide wide_pow(Wide x, Wide y) { return powq(x, y); }
 const Wide kRootHalf = sqrtq(Wide{1} / 2), kRootTwoPi = sqrtq(2 * acosq(-1));
 }  // namespace
 #else
@@ -43,6 +46,9 @@ Wide wide_erfc(Wide x) { return std::erfc(x); }
 Wide wide_sin(Wide x) { return std::sin(x); }
 Wide wide_cos(Wide x) { return std::cos(x); }
 Wide wide_tanh(Wide x) { return std::tanh(x); }
+Wide wide_expm1(Wide x) { return std::expm1(x); }
+Wide wide_log1p(Wide x) { return std::log1p(x); }
+Wide wide_pow(Wide x, Wide y) { return std::pow(x, y); }
 const Wide kRootHalf = std::sqrt(0.5L), kRootTwoPi = std::sqrt(2 * std::numbers::pi_v<long double>);
 }  // namespace
 #endif
@@ -59,6 +65,34 @@ double cdf(double x) { return std::erfc(-x * kRootHalfDouble) / 2; }
 Wide wide_phi(Wide x) { return wide_exp(-x * x / 2) / kRootTwoPi; }
 Wide wide_cdf(Wide x) { return wide_erfc(-x * kRootHalf) / 2; }
 
+double sigmoid(double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }
+Wide wide_sigmoid(Wide x) { return 1 / (1 + wide_exp(-x)); }
+
+// x sigmoid(t) and its derivative, t = a x + b x^3: silu, and gelu's tanh form.
+constexpr double kSilu[] = {1, 0}, kGelu[] = {1.5957691216057308, 0.07135481627260025};
+template <class T>
+T angle(const double* p, T x) {
+  return p[0] * x + p[1] * x * x * x;
+}
+template <class T>
+T angle_slope(const double* p, T x) {
+  return p[0] * x + 3 * p[1] * x * x * x;  // x t'
+}
+double swish(const double* p, double x) { return x * sigmoid(angle(p, x)); }
+double swish_slope(const double* p, double x) {
+  const double t = angle(p, x);
+  return sigmoid(t) * (1 + angle_slope(p, x) * sigmoid(-t));
+}
+Wide wide_swish(const double* p, Wide x) { return x * wide_sigmoid(angle(p, x)); }
+Wide wide_swish_slope(const double* p, Wide x) {
+  const Wide t = angle(p, x);
+  return wide_sigmoid(t) * (1 + angle_slope(p, x) * wide_sigmoid(-t));
+}
+double swish_slope_scale(const double* p, double x) {
+  const double t = angle(p, x);
+  return sigmoid(t) * std::fmax(1, std::abs(angle_slope(p, x)) * sigmoid(-t));
+}
+
 // `of` and `wide` are the references for f32 and f64; `scale`, where there is one, is what an error is
 // measured against instead of the value (gelu' has a zero, where its two terms cancel).
 struct Function {
@@ -69,6 +103,9 @@ struct Function {
   double (*scale)(double);
   double low, high;        // where the doubles are drawn
   double least = 1.2e-38;  // smaller f32 results may be 0
+  double parameters[2] = {0, 0};
+  double second = NAN;  // the second operand, where there is one
+  double least_double = 0;  // smaller f64 results may lack digits
 };
 
 const Function kFunctions[] = {
@@ -83,6 +120,31 @@ const Function kFunctions[] = {
     {"gelu'", &Table::gelu_backward, [](double x) { return cdf(x) + x * phi(x); },
      [](Wide x) { return wide_cdf(x) + x * wide_phi(x); },
      [](double x) { return std::fmax(cdf(x), std::abs(x) * phi(x)); }, -38, 10, 1e-37},
+    {"expm1", &Table::expm1, [](double x) { return std::expm1(x); }, wide_expm1, nullptr, -40, 709},
+    {"log1p", &Table::log1p, [](double x) { return std::log1p(x); }, wide_log1p, nullptr, -1, 4},
+    {"sigmoid", &Table::sigmoid, sigmoid, wide_sigmoid, nullptr, -708, 40},
+    {"sigmoid'", &Table::sigmoid_backward, [](double x) { return sigmoid(x) * sigmoid(-x); },
+     [](Wide x) { return wide_sigmoid(x) * wide_sigmoid(-x); }, nullptr, -700, 700, 1.2e-38, {1, 1}},
+    {"tanh'", &Table::sigmoid_backward, [](double x) { return 4 * sigmoid(2 * x) * sigmoid(-2 * x); },
+     [](Wide x) { return 4 * wide_sigmoid(2 * x) * wide_sigmoid(-2 * x); }, nullptr, -350, 350, 5e-38, {4, 2}},
+    {"softplus", &Table::softplus, [](double x) { return std::fmax(x, 0) + std::log1p(std::exp(-std::abs(x))); },
+     [](Wide x) { return (x > 0 ? x : 0) + wide_log1p(wide_exp(x > 0 ? -x : x)); }, nullptr, -708, 40},
+    {"silu", &Table::swish, [](double x) { return swish(kSilu, x); }, [](Wide x) { return wide_swish(kSilu, x); },
+     nullptr, -700, 10, 2e-36, {1, 0}, NAN, 1e-304},
+    {"silu'", &Table::swish_backward, [](double x) { return swish_slope(kSilu, x); },
+     [](Wide x) { return wide_swish_slope(kSilu, x); }, [](double x) { return swish_slope_scale(kSilu, x); },
+     -700, 10, 2e-36, {1, 0}, NAN, 1e-304},
+    {"gelu_tanh", &Table::swish, [](double x) { return swish(kGelu, x); },
+     [](Wide x) { return wide_swish(kGelu, x); }, nullptr, -20, 10, 2e-37, {kGelu[0], kGelu[1]}},
+    {"gelu_tanh'", &Table::swish_backward, [](double x) { return swish_slope(kGelu, x); },
+     [](Wide x) { return wide_swish_slope(kGelu, x); }, [](double x) { return swish_slope_scale(kGelu, x); },
+     -20, 10, 4e-36, {kGelu[0], kGelu[1]}},
+    {"x^2.5", &Table::power, [](double x) { return std::pow(x, 2.5); },
+     [](Wide x) { return wide_pow(x, 2.5); }, nullptr, 0, 100, 1.2e-38, {}, 2.5},
+    {"x^-31", &Table::power, [](double x) { return std::pow(x, -31); },
+     [](Wide x) { return wide_pow(x, -31); }, nullptr, -20, 20, 1.2e-38, {}, -31},
+    {"x^2000", &Table::power, [](double x) { return std::pow(x, 2000); },
+     [](Wide x) { return wide_pow(x, 2000); }, nullptr, 0.7, 1.42, 1.2e-38, {}, 2000},
 };
 
 struct Worst {
@@ -105,12 +167,15 @@ double ulp_of(double x) {
 template <class T>
 void evaluate(const Function& f, const T* x, T* y, Index n) {
   static const std::vector<T> ones(kernels::kMapBlock, T{1});
-  const bool backward = f.bodies == &Table::gelu_backward;
+  const std::vector<T> second(kernels::kMapBlock, static_cast<T>(f.second));
+  const bool backward = f.name.ends_with("'");
   kernels::MapArguments m{};
+  m.parameters[0] = f.parameters[0];
+  m.parameters[1] = f.parameters[1];
   m.inner_size = n;
   m.data[0] = y;
   m.data[1] = const_cast<T*>(backward ? ones.data() : x);
-  m.data[2] = const_cast<T*>(x);
+  m.data[2] = const_cast<T*>(backward ? x : second.data());
   for (Index& stride : m.inner_strides) stride = 1;
   const kernels::DenormalMode mode(dtype_of<T>);
   kernels::body_of(kernels::table().*f.bodies, dtype_of<T>)(&m, 0, 1);
@@ -150,7 +215,7 @@ Worst all_floats(const Function& f, std::uint64_t every) {
 double draw(const Function& f, std::mt19937_64& bits) {
   if (bits() & 1) return f.low + (f.high - f.low) * static_cast<double>(bits() >> 11) * 0x1p-53;
   const double x = std::bit_cast<double>(bits());
-  return f.bodies == &Table::log ? std::abs(x) : x;
+  return f.bodies == &Table::log || f.second == 2.5 ? std::abs(x) : x;
 }
 
 double double_error(const Function& f, double x, double y) {
@@ -158,6 +223,7 @@ double double_error(const Function& f, double x, double y) {
   const auto near = static_cast<double>(want);
   if (std::isnan(near) || std::isinf(near))
     return near == y || (std::isnan(near) && std::isnan(y)) ? 0 : INFINITY;
+  if (std::abs(near) < f.least_double) return std::abs(y) > 2 * f.least_double ? INFINITY : 0;
   const Wide error = want < y ? y - want : want - y;
   return static_cast<double>(error / Wide{ulp_of<double>(f.scale ? f.scale(x) : near)});
 }
@@ -202,11 +268,11 @@ int main(int count, char** words) {
   }
   fmt::print("row {}, one float in {}, {} doubles against {} bits\n\n", row(), every, doubles,
              sizeof(Wide) == 16 && std::is_same_v<Wide, long double> ? 64 : 113);
-  fmt::print("{:<6} {:>8} {:>16} {:>10} {:>24}\n", "", "f32 ulp", "at", "f64 ulp", "at");
+  fmt::print("{:<10} {:>8} {:>16} {:>10} {:>24}\n", "", "f32 ulp", "at", "f64 ulp", "at");
   for (const Function& f : kFunctions) {
     if (!only.empty() && only != f.name) continue;
     const Worst floats = all_floats(f, every), exact = random_doubles(f, doubles);
-    fmt::print("{:<6} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp,
+    fmt::print("{:<10} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp,
                exact.at);
     std::fflush(stdout);
   }

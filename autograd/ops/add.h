@@ -1,4 +1,4 @@
-// y = a + b, with broadcasting. Also a + number.
+// y = a + b, with broadcasting. Also with a number on either side.
 #pragma once
 
 #include "attune/autograd/op.h"
@@ -16,6 +16,7 @@ inline Var add(Var a, Var b) {
 }
 
 inline Var add(Var a, double number) { return add(a, scalar(number, a)); }
+inline Var add(double number, Var b) { return add(b, number); }
 
 inline Var operator+(Var a, Var b) { return add(a, b); }
 inline Var operator+(Var a, double number) { return add(a, number); }

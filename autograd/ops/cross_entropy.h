@@ -11,7 +11,7 @@ namespace attune {
 inline Var cross_entropy(Var logits, Var targets, Index ignored = -100) {
   check(targets.dtype() == i32, "cross_entropy: targets are i32, not {}", targets.dtype());
   check(logits.rank() >= 1 && logits.shape().last() >= 1, "cross_entropy: logits {} have no classes", logits.shape());
-  Var loss = output({}, {logits, targets});
+  Var loss = output({}, {logits}, {targets});
   const View lse = saved(targets.shape(), logits.dtype());
   kernels::cross_entropy(into(loss), lse, logits.value(), targets.value(), ignored);
   return record("cross_entropy", loss, [=] {

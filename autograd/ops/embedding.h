@@ -12,7 +12,7 @@ inline Var embedding(Var table, Var ids) {
   check(ids.dtype() == i32, "embedding: ids are i32, not {}", ids.dtype());
   Shape shape = ids.shape();
   shape.append(table.size(1));
-  Var y = output(shape, {table, ids});
+  Var y = output(shape, {table}, {ids});
   kernels::embedding(into(y), table.value(), ids.value());
   return record("embedding", y, [=] {
     if (Out d = add_to(table)) kernels::embedding_backward(d, y.grad(), ids.value());  // dtable[id] += dy, in order

@@ -9,7 +9,7 @@ namespace attune {
 // y[i, a, j] = x[i, ids[i, a, j], j] with a along `axis`: ids i32 has x's shape but for that axis, and gives y its own.
 // An id outside of the axis is an error that names its place.
 inline Var gather(Var x, Var ids, int axis) {
-  Var y = output(ids.shape(), {x, ids});
+  Var y = output(ids.shape(), {x}, {ids});
   kernels::gather(into(y), x.value(), ids.value(), axis);
   return record("gather", y, [=] {
     if (Out d = add_to(x)) {
@@ -21,7 +21,7 @@ inline Var gather(Var x, Var ids, int axis) {
 
 // y = x, and y[i, ids[i, a, j], j] += source[i, a, j], in the order of a. ids and source have one shape, x's but for `axis`.
 inline Var scatter_add(Var x, Var ids, Var source, int axis) {
-  Var y = output(x.shape(), {x, ids, source});
+  Var y = output(x.shape(), {x, source}, {ids});
   const View place = into(y).view;
   kernels::copy(place, x.value());
   kernels::scatter_add(place, source.value(), ids.value(), axis);

@@ -1,4 +1,4 @@
-// y = a * b, element by element, with broadcasting. Also by a number, and -a.
+// y = a * b, element by element, with broadcasting. Also with a number on either side.
 #pragma once
 
 #include "attune/autograd/op.h"
@@ -23,9 +23,10 @@ inline Var mul(Var a, double factor) {
   });
 }
 
+inline Var mul(double factor, Var a) { return mul(a, factor); }
+
 inline Var operator*(Var a, Var b) { return mul(a, b); }
 inline Var operator*(Var a, double factor) { return mul(a, factor); }
 inline Var operator*(double factor, Var a) { return mul(a, factor); }
-inline Var operator-(Var a) { return mul(a, -1); }
 
 }  // namespace attune

@@ -1,7 +1,10 @@
 #include "attune/lib/kernels/elementwise.h"
 
 #include <cmath>
+#include <cstring>
 
+#include "attune/lib/kernels/map_each.h"
+#include "attune/lib/kernels/rowwise.h"
 #include "attune/lib/kernels/run.h"
 
 namespace attune::kernels {
@@ -84,10 +87,13 @@ class Loop {
 };
 
 void map(const char* op, const Bodies& bodies, Index cost, const Out& y,
-         std::initializer_list<const ConstView*> inputs) {
+         std::initializer_list<const ConstView*> inputs, double first = 0, double second = 0) {
   if (!y) return;
   check(is_float(y.view.dtype()), "{}: {} has no arithmetic", op, y.view.dtype());
-  Loop(op, y, std::span(inputs.begin(), inputs.size())).run(bodies, y.view.dtype(), cost);
+  Loop loop(op, y, std::span(inputs.begin(), inputs.size()));
+  loop.arguments().parameters[0] = first;
+  loop.arguments().parameters[1] = second;
+  loop.run(bodies, y.view.dtype(), cost);
 }
 
 }  // namespace
@@ -103,25 +109,13 @@ void copy(const Out& y, const ConstView& x) {
 
 void fill(const Out& y, double value) {
   if (!y) return;
-  visit(y.view.dtype(), [&]<class T>() {
-    if constexpr (std::is_same_v<T, std::int32_t>)
-      check(value >= -0x1p31 && value < 0x1p31 && value == std::trunc(value),
-            "fill: {} is not an integer that i32 can hold", value);
-    T element{};
-    if constexpr (std::is_same_v<T, dual>) element.value = value;
-    else element = static_cast<T>(value);
-    copy(y, ConstView(&element, Shape{}, y.view.dtype()));
-  });
+  if (!is_float(y.view.dtype()))
+    check(value >= -0x1p31 && value < 0x1p31 && value == std::trunc(value),
+          "fill: {} is not an integer that i32 can hold", value);
+  copy(y, Number(value, y.view.dtype()));
 }
 
-void scale(const Out& y, const ConstView& x, double factor) {
-  if (!y) return;
-  const ConstView* inputs[] = {&x};
-  check(is_float(y.view.dtype()), "scale: {} has no arithmetic", y.view.dtype());
-  Loop loop("scale", y, inputs);
-  loop.arguments().parameters[0] = factor;
-  loop.run(table().scale, y.view.dtype(), 1);
-}
+void scale(const Out& y, const ConstView& x, double factor) { map("scale", table().scale, 1, y, {&x}, factor); }
 
 void add(const Out& y, const ConstView& a, const ConstView& b) { map("add", table().add, 1, y, {&a, &b}); }
 void subtract(const Out& y, const ConstView& a, const ConstView& b) {
@@ -146,6 +140,105 @@ void sqrt(const Out& y, const ConstView& x) { map("sqrt", table().square_root, 2
 void gelu(const Out& y, const ConstView& x) { map("gelu", table().gelu, 8, y, {&x}); }
 void gelu_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
   map("gelu_backward", table().gelu_backward, 8, dx, {&dy, &x});
+}
+
+void expm1(const Out& y, const ConstView& x) { map("expm1", table().expm1, 4, y, {&x}); }
+void log1p(const Out& y, const ConstView& x) { map("log1p", table().log1p, 6, y, {&x}); }
+
+void pow(const Out& y, const ConstView& a, const ConstView& b) { map("pow", table().power, 32, y, {&a, &b}); }
+void pow_backward(const Out& da, const ConstView& dz, const ConstView& a, const ConstView& b) {
+  map("pow_backward", table().power_backward, 32, da, {&dz, &a, &b});
+}
+void pow_exponent_backward(const Out& db, const ConstView& dz, const ConstView& z, const ConstView& a) {
+  map("pow_exponent_backward", table().power_exponent_backward, 4, db, {&dz, &z, &a});
+}
+
+void tanh_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
+  map("tanh_backward", table().sigmoid_backward, 6, dx, {&dy, &x}, 4, 2);
+}
+void sigmoid(const Out& y, const ConstView& x) { map("sigmoid", table().sigmoid, 6, y, {&x}); }
+void sigmoid_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
+  map("sigmoid_backward", table().sigmoid_backward, 6, dx, {&dy, &x}, 1, 1);
+}
+void softplus(const Out& y, const ConstView& x) { map("softplus", table().softplus, 8, y, {&x}); }
+
+void relu(const Out& y, const ConstView& x) { map("relu", table().relu, 1, y, {&x}); }
+void relu_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
+  const Number none(0, dx.view.dtype());
+  map("relu_backward", table().where_positive, 1, dx, {&x, &dy, &none.view()});
+}
+void leaky_relu(const Out& y, const ConstView& x, double slope) {
+  map("leaky_relu", table().leaky_relu, 1, y, {&x}, slope);
+}
+void leaky_relu_backward(const Out& dx, const ConstView& dy, const ConstView& x, double slope) {
+  if (!dx) return;
+  const View below = scratch(0, dy.shape(), dy.dtype());
+  scale(below, dy, slope);
+  const ConstView given = below;
+  map("leaky_relu_backward", table().where_positive, 1, dx, {&x, &dy, &given});
+}
+void abs(const Out& y, const ConstView& x) { map("abs", table().absolute, 1, y, {&x}); }
+void sign(const Out& y, const ConstView& x) { map("sign", table().sign, 1, y, {&x}); }
+void clamp(const Out& y, const ConstView& x, double low, double high) {
+  map("clamp", table().clamp, 1, y, {&x}, low, high);
+}
+void clamp_backward(const Out& dx, const ConstView& dy, const ConstView& x, double low, double high) {
+  map("clamp_backward", table().clamp_backward, 1, dx, {&dy, &x}, low, high);
+}
+
+void maximum(const Out& y, const ConstView& a, const ConstView& b) {
+  map("maximum", table().maximum, 1, y, {&a, &b});
+}
+void maximum_backward(const Out& da, const ConstView& dy, const ConstView& a, const ConstView& b) {
+  map("maximum_backward", table().maximum_backward, 1, da, {&dy, &a, &b});
+}
+void minimum(const Out& y, const ConstView& a, const ConstView& b) {
+  map("minimum", table().minimum, 1, y, {&a, &b});
+}
+void minimum_backward(const Out& da, const ConstView& dy, const ConstView& a, const ConstView& b) {
+  map("minimum_backward", table().maximum_backward, 1, da, {&dy, &b, &a});  // a wins where b would lose
+}
+
+void where_positive(const Out& y, const ConstView& x, const ConstView& a, const ConstView& b) {
+  map("where_positive", table().where_positive, 1, y, {&x, &a, &b});
+}
+void where(const Out& y, const ConstView& condition, const ConstView& a, const ConstView& b) {
+  if (!y) return;
+  const DType type = y.view.dtype();
+  check(condition.dtype() == i32, "where: a condition is i32, not {}", condition.dtype());
+  check(is_float(type), "where: {} has no arithmetic", type);
+  const View numbers = scratch(0, condition.shape(), type);  // 1 for true, 0 for false
+  visit(type, [&]<class T>() {
+    if constexpr (!std::is_same_v<T, std::int32_t>)
+      walking::map_typed<T, std::int32_t, T>("where", numbers, [](std::int32_t on) { return on ? T{1} : T{0}; },
+                                             condition);
+  });
+  const ConstView chosen = numbers;
+  map("where", table().where_positive, 1, y, {&chosen, &a, &b});
+}
+
+namespace {
+constexpr double kGeluLinear = 1.5957691216057308;   // 2 √(2/π)
+constexpr double kGeluCubic = 0.07135481627260025;  // 0.044715 times that
+}  // namespace
+void gelu_tanh(const Out& y, const ConstView& x) {
+  map("gelu_tanh", table().swish, 8, y, {&x}, kGeluLinear, kGeluCubic);
+}
+void gelu_tanh_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
+  map("gelu_tanh_backward", table().swish_backward, 8, dx, {&dy, &x}, kGeluLinear, kGeluCubic);
+}
+void silu(const Out& y, const ConstView& x) { map("silu", table().swish, 8, y, {&x}, 1, 0); }
+void silu_backward(const Out& dx, const ConstView& dy, const ConstView& x) {
+  map("silu_backward", table().swish_backward, 8, dx, {&dy, &x}, 1, 0);
+}
+
+Number::Number(double number, DType dtype) : view_(bits_, Shape{}, dtype) {
+  visit(dtype, [&]<class T>() {
+    T element{};
+    if constexpr (std::is_same_v<T, dual>) element.value = number;
+    else element = static_cast<T>(number);
+    std::memcpy(bits_, &element, sizeof element);
+  });
 }
 
 }  // namespace attune::kernels

@@ -190,6 +190,10 @@ struct Table {
 
   Bodies copy, scale, add, subtract, multiply, divide, divide_backward;
   Bodies exp, log, erf, sin, cos, tanh, square_root, gelu, gelu_backward;
+  Bodies log1p, expm1, sigmoid, sigmoid_backward, softplus, swish, swish_backward;
+  Bodies power, power_backward, power_exponent_backward;
+  Bodies relu, leaky_relu, absolute, sign, clamp, clamp_backward, where_positive;
+  Bodies maximum, minimum, maximum_backward;
 
   Bodies gemm, gemm_pack;
   TileSize gemm_tile[3];

@@ -77,32 +77,6 @@ TEST_CASE("golden: attention, whole, causal, scaled, and with wider values") {
   }
 }
 
-TEST_CASE("golden: softmax") {
-  if (!golden::available()) return;
-  const File file("softmax");
-  for (const DType dtype : file.dtypes()) {
-    Tape tape;
-    const Var x = variable(file.as("in.x", dtype));
-    const Var y = softmax(x);
-    tape.backward(y, file.as("up.y", dtype));
-    file.compare("out.y", y.value());
-    file.compare("grad.x", x.grad());
-  }
-}
-
-TEST_CASE("golden: gelu") {
-  if (!golden::available()) return;
-  const File file("gelu");
-  for (const DType dtype : file.dtypes()) {
-    Tape tape;
-    const Var x = variable(file.as("in.x", dtype));
-    const Var y = gelu(x);
-    tape.backward(y, file.as("up.y", dtype));
-    file.compare("out.y", y.value());
-    file.compare("grad.x", x.grad());
-  }
-}
-
 TEST_CASE("golden: layer norm") {
   if (!golden::available()) return;
   const File file("layer_norm");

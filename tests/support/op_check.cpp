@@ -261,6 +261,8 @@ class Examination {
       for (const Check& check : per_inputs) guarded(check.name, inputs, [&] { (this->*check.run)(inputs); });
     if (op_.broadcasts) check_broadcast();
     guarded("rows", {}, [&] { check_rows(); });
+    for (const Point& point : op_.points)
+      for (DType dtype : {f32, f64, DType::dual}) guarded("points", {}, [&] { check_point(point, dtype); });
     check_errors();
     return std::move(report_);
   }
@@ -384,7 +386,8 @@ class Examination {
       const std::vector<Tensor> direction = directions(inputs, only);
       const Result forward = compute(op_.f, with_tangents(numbers, direction));
       Dot along, against;
-      along.add(check_kernels::tangents(forward.y), values(upstream(forward.y.shape(), f64)));
+      if (is_float(forward.y.dtype()))
+        along.add(check_kernels::tangents(forward.y), values(upstream(forward.y.shape(), f64)));
       for (std::size_t k = 0; k < inputs.size(); ++k)
         if (backward.gradients[k]) against.add(values(*backward.gradients[k]), values(direction[k]));
       const std::string name =
@@ -503,6 +506,7 @@ class Examination {
         const Result found = compute(op_.f, numbers);
         compare_values(Column::broadcast, "broadcast", inputs, found.y,
                        op_.reference(std::vector<Plain>(numbers.begin(), numbers.end())));
+        if (!op_.differentiable) return;
         for (std::size_t k = 0; k < inputs.size(); ++k)
           if (!found.gradients[k] || found.gradients[k]->shape() != inputs[k].shape)
             fail("broadcast", inputs, fmt::format("gradient {} has another shape than its input", k));
@@ -654,6 +658,50 @@ class Examination {
         fail("saves", inputs, fmt::format("gradient {} reads values that were not declared as saved", k));
   }
 
+  // In f32 and f64 the slopes are the gradients; in dual, the tangents along each operand alone.
+  void check_point(const Point& point, DType dtype) {
+    if (dtype == f32 && !fits_f32(point)) return;
+    std::vector<Tensor> numbers;
+    for (double at : point.at) numbers.push_back(full({}, at, dtype));
+    for (std::size_t k = 0; k < point.at.size(); ++k) {
+      if (dtype == DType::dual) numbers[k].data<dual>()[0].tangent = 1;
+      Tape tape;
+      std::vector<Var> x;
+      for (const Tensor& number : numbers) x.push_back(variable(number));
+      const Var y = op_.f(x);
+      known(point, dtype, "the value", y.item(), point.y);
+      if (!point.slopes.empty()) known(point, dtype, fmt::format("slope {}", k), slope(tape, y, x[k]), point.slopes[k]);
+      if (dtype == DType::dual) numbers[k].data<dual>()[0].tangent = 0;
+    }
+  }
+  static double slope(Tape& tape, Var y, Var x) {
+    if (y.dtype() == DType::dual) return y.value().as<dual>()->tangent;
+    if (!y.needs_grad()) return 0;
+    tape.backward(y);
+    return x.has_grad() ? x.grad().item() : 0;
+  }
+  static bool fits_f32(const Point& point) {
+    for (double number : point.at)
+      if (std::isfinite(number) && static_cast<float>(number) != number) return false;
+    std::vector<double> numbers = point.slopes;
+    numbers.push_back(point.y);
+    return std::none_of(numbers.begin(), numbers.end(), [](double number) {
+      const double size = std::abs(number);
+      return std::isfinite(size) && size != 0 && (size < 1.2e-38 || size > 3e38);
+    });
+  }
+  // Infinities, zeros and NaN are exact.
+  void known(const Point& point, DType dtype, const std::string& what, double found, double expected) {
+    const bool same = found == expected || (std::isnan(found) && std::isnan(expected));
+    const double error = same                                        ? 0
+                         : std::isfinite(expected) && expected != 0 ? std::abs((found - expected) / expected)
+                                                                    : kNan;
+    std::string at;
+    for (double number : point.at) at += fmt::format("{}{}", at.empty() ? "" : ", ", number);
+    measured(Column::points, "points", {}, dtype == f32 ? error * (kPointBound / 3e-7) : error, kPointBound,
+             fmt::format("{} in {} at {} is {}, not {}, and", what, dtype, at, found, expected));
+  }
+
   // -- Messages.
 
   void refused(const std::function<void()>& call, const std::string& message) {
@@ -698,13 +746,15 @@ class Examination {
     std::vector<std::size_t> operands;
     for (std::size_t k = 0; k < inputs.size(); ++k)
       if (!inputs[k].ids) operands.push_back(k);
-    for (std::size_t k : operands) {
-      if (operands.size() < 2) return;
-      std::vector<Tensor> mixed = draw(inputs, f64);
-      mixed[k] = mixed[k].to(f32);
-      refused([&] { compute(op_.f, mixed); }, fmt::format("{}: element types {} differ", called_,
-                                                          k == operands[0] ? "f32 and f64" : "f64 and f32"));
-    }
+    if (operands.size() < 2) return;
+    for (std::size_t k : operands)
+      for (DType other : {f32, i32}) {
+        std::vector<Tensor> mixed = draw(inputs, f64);
+        mixed[k] = other == i32 ? Tensor(mixed[k].shape(), i32) : mixed[k].to(other);
+        const bool first = k == operands[0];
+        refused([&] { compute(op_.f, mixed); }, fmt::format("{}: element types {} and {} differ", called_,
+                                                            first ? other : f64, first ? f64 : other));
+      }
   }
 
   const OpCase& op_;

@@ -23,6 +23,7 @@
 //   adds       into a gradient that is there already
 //   rows       every instruction set, on 1, 2 and 3 threads, f32, f64 and dual: the same bits
 //   saves      whether inputs may change before backward, as the op declares it
+//   points     known answers: where a kink is, far out, at infinities and NaN; values, and slopes in both modes
 //   errors     messages, to the letter
 //
 // Besides: an input without a gradient gets none and leaves those of the others as they were. With
@@ -118,6 +119,13 @@ struct Refusal {
   std::string message;
 };
 
+// A known answer: at these numbers, one for each operand, f is y, and its slopes are these (none: not checked).
+struct Point {
+  std::vector<double> at;
+  double y = 0;
+  std::vector<double> slopes = {};
+};
+
 struct OpCase {
   std::string name =
       {};  // a row of the table: the op as its messages call it, and after a comma what is special here
@@ -132,6 +140,7 @@ struct OpCase {
   bool composed = false;        // of several ops, so that messages have the names of its parts
   Saves saves = Saves::values;  // whether the rule reads the inputs' values
   double f32_bound = 5e-7;      // on max |f32 - f64| / max |f64|, of values and of each gradient: 8 roundings
+  std::vector<Point> points = {};
   std::vector<Refusal> errors = {};
 };
 
@@ -141,6 +150,7 @@ inline constexpr double kGradcheckBound = 1e-8;
 inline constexpr double kDualBound = 1e-12;
 inline constexpr double kSecondBound = 1e-8;
 inline constexpr double kSumBound = 1e-15;
+inline constexpr double kPointBound = 2e-15;  // of each number by itself; in f32 3e-7
 
 enum class Column {
   values,
@@ -154,9 +164,10 @@ enum class Column {
   adds,
   rows,
   saves,
+  points,
   errors
 };
-inline constexpr int kColumns = 12;
+inline constexpr int kColumns = 13;
 
 struct OpReport {
   std::string name;

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 
+#include "../lib/kernel_check.h"
+#include "attune/autograd/ops/add.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 
 using namespace attune;
 using namespace attune::check_ops;
+using attune::check_kernels::kInf;
 
 namespace {
 
@@ -142,6 +145,26 @@ TEST_CASE("check_op: values that the rule reads and that were not declared as sa
   CHECK(failed(op) == Columns{"saves"});
 }
 
+TEST_CASE("check_op: a wrong value or slope at a known point") {
+  OpCase op = correct();
+  op.points = {{{2}, 6, {3}}, {{kInf}, kInf, {3}}};
+  CHECK(failed(op) == Columns{});
+  op.points = {{{2}, 6.0000000000001}};
+  CHECK(failed(op) == Columns{"points"});
+  op.points = {{{2}, 6, {-3}}};
+  CHECK(failed(op) == Columns{"points"});
+  op.points = {{{kInf}, 6}};
+  CHECK(failed(op) == Columns{"points"});
+}
+
+TEST_CASE("check_op: an i32 operand that is refused under another name") {
+  OpCase op = correct();
+  op.reference = elementwise([](double a, double b) { return 3 * a + b; });
+  op.inputs = {{real({3}), real({3})}};
+  op.f = [](Var a, Var b) { return triple(a) + b; };
+  CHECK(failed(op) == Columns{"errors"});
+}
+
 TEST_CASE("check_op: another message than the op has") {
   OpCase op = correct();
   op.errors = {{[] { check(false, "triple: no"); }, "triple: never"}, {[] {}, "triple: no"}};
@@ -178,11 +201,11 @@ TEST_CASE("check_op: the table has a line for each op, with the worst of its cas
   CHECK(table(ops) ==
         "op      values        f32  gradcheck       dual     second    strided  broadcast     f(x,x)       "
         "adds       "
-        "rows      saves     errors\n"
+        "rows      saves     points     errors\n"
         "add    2.0e-16          -          -    3.0e-15          -          -          -          -         "
         " -       "
-        "36 =    nothing          -\n"
+        "36 =    nothing          -          -\n"
         "t            0          -          -          -          -          -          -          -         "
         " -       "
-        "   -          -          -\n");
+        "   -          -          -          -\n");
 }

@@ -11,7 +11,8 @@ namespace attune::check_ops {
 namespace {
 
 constexpr const char* kHeadings[kColumns] = {"values",    "f32",    "gradcheck", "dual", "second", "strided",
-                                             "broadcast", "f(x,x)", "adds",      "rows", "saves",  "errors"};
+                                             "broadcast", "f(x,x)", "adds",      "rows", "saves",  "points",
+                                             "errors"};
 
 std::vector<OpReport>& all_reports() {
   static std::vector<OpReport> reports;

@@ -22,13 +22,16 @@ INLINE void store_strided(T* p, Index stride, int n, Vec<T> v) {
 template <class F, class V>
 INLINE V apply(V a, V b, V c, const double* parameters) {
   if constexpr (requires { F::of(a, parameters); }) return F::of(a, parameters);
+  else if constexpr (requires { F::of(a, b, parameters); }) return F::of(a, b, parameters);
   else if constexpr (requires { F::of(a); }) return F::of(a);
   else if constexpr (requires { F::of(a, b); }) return F::of(a, b);
   else return F::of(a, b, c);
 }
 
 template <class F, class V>
-inline constexpr int kArity = requires(V a) { F::of(a, a, a); } ? 3 : requires(V a) { F::of(a, a); } ? 2 : 1;
+inline constexpr int kArity = requires(V a) { F::of(a, a, a); } ? 3
+                              : requires(V a, const double* p) { F::of(a, a, p); } || requires(V a) { F::of(a, a); } ? 2
+                                                                                                                     : 1;
 
 template <class F, class T>
 void map_block(const MapArguments& m, T* y, const T* const* in, Index size) {
@@ -98,7 +101,7 @@ void map(const void* arguments, Index begin, Index end) {
 
 // The functions. Each formula stands once and serves every element type and instruction set.
 struct Copy { template <class V> INLINE static V of(V a) { return a; } };
-struct Scale { template <class V> INLINE static V of(V a, const double* p) { return a * constant<V>(p[0]); } };
+struct Scale { template <class V> INLINE static V of(V a, const double* p) { return scaled(a, p[0]); } };
 struct Add { template <class V> INLINE static V of(V a, V b) { return a + b; } };
 struct Subtract { template <class V> INLINE static V of(V a, V b) { return a - b; } };
 struct Multiply { template <class V> INLINE static V of(V a, V b) { return a * b; } };
@@ -114,3 +117,77 @@ struct Tanh { template <class V> INLINE static V of(V a) { return tanh(a); } };
 struct SquareRoot { template <class V> INLINE static V of(V a) { return sqrt(a); } };
 struct Gelu { template <class V> INLINE static V of(V a) { return gelu(a); } };
 struct GeluBackward { template <class V> INLINE static V of(V dy, V x) { return dy * gelu_derivative(x); } };
+struct Log1p { template <class V> INLINE static V of(V a) { return log1p(a); } };
+struct Expm1 { template <class V> INLINE static V of(V a) { return expm1(a); } };
+struct Sigmoid { template <class V> INLINE static V of(V a) { return sigmoid(a); } };
+struct Softplus { template <class V> INLINE static V of(V a) { return softplus(a); } };
+// The derivative of p0 sigmoid(p1 x) / p1: of sigmoid, and of tanh(x) = 2 sigmoid(2 x) - 1.
+struct SigmoidBackward {
+  template <class V> INLINE static V of(V dy, V x, const double* p) {
+    return dy * scaled(sigmoid_slope(scaled(x, p[1])), p[0]);
+  }
+};
+struct Swish { template <class V> INLINE static V of(V a, const double* p) { return swish(a, p[0], p[1]); } };
+struct SwishBackward {
+  template <class V> INLINE static V of(V dy, V x, const double* p) { return dy * swish_slope(x, p[0], p[1]); }
+};
+struct Power { template <class V> INLINE static V of(V x, V y) { return pow(x, y); } };
+struct PowerBackward { template <class V> INLINE static V of(V dz, V x, V y) { return dz * pow_base_slope(x, y); } };
+struct PowerExponentBackward {
+  template <class V> INLINE static V of(V dz, V z, V x) { return dz * pow_exponent_slope(z, x); }
+};
+
+// Functions with a kink. A Dual's tangent follows the same choice as the gradient does there, and NaN passes through.
+struct Relu {
+  template <class V> INLINE static V of(V x) { return select(x <= zero<V>(), zero<V>(), x); }
+};
+struct LeakyRelu {
+  template <class V> INLINE static V of(V x, const double* p) { return select(zero<V>() < x, x, scaled(x, p[0])); }
+};
+struct Absolute {  // of 0 it is x x, which is +0 and has no slope
+  template <class V> INLINE static V of(V x) {
+    return select(zero<V>() < x, x, select(x < zero<V>(), zero<V>() - x, x * x));
+  }
+};
+struct Sign {
+  template <class V> INLINE static V of(V x) {
+    return select(zero<V>() < x, constant<V>(1), select(x < zero<V>(), constant<V>(-1), select(x == x, zero<V>(), x)));
+  }
+};
+struct Clamp {
+  template <class V> INLINE static V of(V x, const double* p) {
+    const V low = constant<V>(p[0]), high = constant<V>(p[1]);
+    return select(x < low, low, select(high < x, high, x));
+  }
+};
+struct ClampBackward {
+  template <class V> INLINE static V of(V dy, V x, const double* p) {
+    return select((constant<V>(p[0]) <= x) & (x <= constant<V>(p[1])), dy, zero<V>());
+  }
+};
+// a > 0 ? b : c.
+struct WherePositive {
+  template <class V> INLINE static V of(V a, V b, V c) { return select(zero<V>() < a, b, c); }
+};
+
+// What two equal numbers have in common: in a Dual, the mean of both tangents.
+template <class V> INLINE V tied(V a, V) { return a; }
+template <class V> INLINE Dual<V> tied(Dual<V> a, Dual<V> b) {
+  return {a.value, scaled(a.tangent + b.tangent, 0.5)};
+}
+struct Maximum {
+  template <class V> INLINE static V of(V a, V b) {
+    return select(a < b, b, select(b < a, a, select(a == b, tied(a, b), a + b)));
+  }
+};
+struct Minimum {
+  template <class V> INLINE static V of(V a, V b) {
+    return select(a < b, a, select(b < a, b, select(a == b, tied(a, b), a + b)));
+  }
+};
+// a's share of dy where the larger of a and b wins: all, none, or half of it at a tie.
+struct MaximumBackward {
+  template <class V> INLINE static V of(V dy, V a, V b) {
+    return select(a < b, zero<V>(), select(a == b, scaled(dy, 0.5), dy));
+  }
+};

@@ -29,6 +29,7 @@ struct Terms<float> {
 
   static constexpr float kLn2[] = {0.693147182f, -1.90465421e-9f};        // their sum has twice the digits
   static constexpr float kExpLow = -87.3365402f, kExpHigh = 88.7228317f;  // the last with a normal result
+  static constexpr float kMinusOne = -20.0f;  // from here down exp(x) - 1 is -1
 
   // (exp(r) - 1 - r) / r^2 on |r| <= ln2 / 2: 2^-26 of exp(r) - 1.
   static constexpr float kExp[] = {0.49999997f, 0.166665375f, 0.0416677408f, 0.00836731959f, 0.00138378248f};
@@ -72,6 +73,7 @@ struct Terms<double> {
 
   static constexpr double kLn2[] = {0.69314718055994529, 2.3190468138462996e-17};
   static constexpr double kExpLow = -746.0, kExpHigh = 709.78271289338397;
+  static constexpr double kMinusOne = -40.0;
 
   // 2^-61
   static constexpr double kExp[] = {0.5,
@@ -89,6 +91,11 @@ struct Terms<double> {
   static constexpr double kLog[] = {0.66666666666667351, 0.39999999999409364, 0.28571428743683003,
                                     0.22222198429375145, 0.18183572333455172, 0.15313832725991383,
                                     0.1479825307069858};
+  // For pow: (2 atanh(s) - 2 s - 2/3 s^3) / s^5 in z, 2^-66 of the logarithm; and 2/3 to twice the digits.
+  static constexpr double kLogRest[] = {0.4,                 0.28571428571429364, 0.22222222221655885,
+                                        0.18181818335392802, 0.1538459496251843,  0.1333480469384731,
+                                        0.11706236339491206, 0.11723178623876518};
+  static constexpr double kTwoThirds[] = {0.6666666666666666, 3.700743415417188e-17};
   // 2^-60
   static constexpr double kTanh[] = {-0.33333333333333298,   0.1333333333332658,     -0.053968253963737146,
                                      0.02186948838519305,    -0.0088632325908007976, 0.0035920919258017898,

@@ -180,5 +180,10 @@ INLINE V constant(double x) {
   if constexpr (requires(V v) { v.tangent; }) return V::all(dual{x, 0});
   else return V::all(static_cast<typename V::T>(x));
 }
+// a times a number. As a product of Duals, an infinite value would turn the tangent into NaN.
+template <class V> INLINE V scaled(V a, double factor) { return a * constant<V>(factor); }
+template <class V> INLINE Dual<V> scaled(Dual<V> a, double factor) {
+  return {scaled(a.value, factor), scaled(a.tangent, factor)};
+}
 // NaN where either is NaN.
 template <class V> INLINE V maximum(V a, V b) { return select(a == a, select(a < b, b, select(b == b, a, b)), a); }

@@ -1,0 +1,17 @@
+// y = min(max(x, low), high), element by element: infinite bounds do nothing. NaN stays NaN. On the bounds the slope is 1.
+#pragma once
+
+#include "attune/autograd/op.h"
+
+namespace attune {
+
+inline Var clamp(Var x, double low, double high) {
+  check(low <= high, "clamp: the lower bound {} is above the upper bound {}", low, high);
+  Var y = output(x.shape(), {x});
+  kernels::clamp(into(y), x.value(), low, high);
+  return record("clamp", y, [=] {
+    if (Out d = add_to(x)) kernels::clamp_backward(d, y.grad(), x.value(), low, high);  // dx += dy where low <= x <= high
+  });
+}
+
+}  // namespace attune

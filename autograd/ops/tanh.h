@@ -1,0 +1,16 @@
+// y = tanh(x), element by element.
+#pragma once
+
+#include "attune/autograd/op.h"
+
+namespace attune {
+
+inline Var tanh(Var x) {
+  Var y = output(x.shape(), {x});
+  kernels::tanh(into(y), x.value());
+  return record("tanh", y, [=] {
+    if (Out d = add_to(x)) kernels::tanh_backward(d, y.grad(), x.value());  // dx += dy * (1 - y²), from x: no digit lost
+  });
+}
+
+}  // namespace attune
