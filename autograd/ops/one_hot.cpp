@@ -1,5 +1,6 @@
 #include "attune/autograd/ops/one_hot.h"
 
+#include "attune/autograd/ops/contiguous.h"
 #include "attune/lib/kernels/gather.h"
 #include "attune/lib/kernels/rowwise.h"
 
@@ -14,10 +15,12 @@ Var one_hot(Var ids, Index classes, DType dtype) {
   Shape shape = ids.shape(), single = ids.shape();
   shape.append(classes);
   single.append(1);
-  Tensor rows(shape, dtype);
-  const Tensor places = Tensor::copy_of(ids.value());
-  kernels::scatter_add(rows.view(), ones(single, dtype), places.view().reshape(single), -1);
-  return Var(std::move(rows));
+  const View rows = saved(shape, dtype), one = saved(Shape(), dtype);
+  kernels::fill(rows, 0);
+  kernels::fill(one, 1);
+  const Var places = contiguous(ids);
+  kernels::scatter_add(rows, one.expand(single), places.value().reshape(single), -1);
+  return constant_of("one_hot", rows);
 }
 
 }  // namespace attune
