@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
 #include <numeric>
+#include <vector>
 
 namespace attune {
 namespace {
@@ -41,16 +43,24 @@ Batch Task::held_out(Index n) const {
 
 Batch Task::draw_batch(Rng rng, Index size) const {
   Batch batch{Tensor({size, context()}, i32), full({size, context()}, -100, i32)};
-  const auto prompt = static_cast<std::size_t>(shape_.prompt), length = static_cast<std::size_t>(context());
-  std::vector<std::int32_t> example(length + 1);
+  const auto length = static_cast<std::size_t>(context()) + 1;
+  std::vector<std::int32_t> tokens(length);
+  const auto asked = std::make_unique<bool[]>(length);  // what a span can show: a vector<bool> has no bools
   auto input = batch.inputs.data<std::int32_t>().begin(), target = batch.targets.data<std::int32_t>().begin();
   for (Index row = 0; row < size; ++row) {
-    draw(rng, Tokens(example).first(prompt), Tokens(example).subspan(prompt));
-    input = std::copy(example.begin(), example.end() - 1, input);
-    std::copy(example.begin() + shape_.prompt, example.end(), target + shape_.prompt - 1);
-    target += context();
+    std::fill_n(asked.get(), length, false);
+    draw(rng, tokens, {asked.get(), length});
+    input = std::copy(tokens.begin(), tokens.end() - 1, input);
+    for (std::size_t i = 1; i < length; ++i, ++target)
+      if (asked[i]) *target = tokens[i];
   }
   return batch;
+}
+
+void AnswerTask::draw(Rng& rng, Tokens tokens, std::span<bool> asked) const {
+  const auto prompt = static_cast<std::size_t>(prompt_);
+  draw_answer(rng, tokens.first(prompt), tokens.subspan(prompt));
+  std::ranges::fill(asked.subspan(prompt), true);
 }
 
 std::string Task::show(std::span<const std::int32_t> tokens) const {
@@ -72,9 +82,9 @@ std::string Task::show_token(Index token) const {
 // ---- Copy, reverse, sort
 
 CopyTask::CopyTask(const CopyTaskOptions& o)
-    : Task("copy", checked("copy", o.symbols, o.length, o.seed), {o.symbols + 1, o.length + 1, o.length}) {}
+    : AnswerTask("copy", checked("copy", o.symbols, o.length, o.seed), o.symbols + 1, o.length + 1, o.length) {}
 
-void CopyTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
+void CopyTask::draw_answer(Rng& rng, Tokens prompt, Tokens answer) const {
   draw_symbols(rng, prompt, separator());
   std::copy(prompt.begin(), prompt.end() - 1, answer.begin());
 }
@@ -82,9 +92,9 @@ void CopyTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
 std::string CopyTask::show_token(Index token) const { return token == separator() ? "|" : Task::show_token(token); }
 
 ReverseTask::ReverseTask(const ReverseTaskOptions& o)
-    : Task("reverse", checked("reverse", o.symbols, o.length, o.seed), {o.symbols + 1, o.length + 1, o.length}) {}
+    : AnswerTask("reverse", checked("reverse", o.symbols, o.length, o.seed), o.symbols + 1, o.length + 1, o.length) {}
 
-void ReverseTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
+void ReverseTask::draw_answer(Rng& rng, Tokens prompt, Tokens answer) const {
   draw_symbols(rng, prompt, vocab() - 1);
   std::reverse_copy(prompt.begin(), prompt.end() - 1, answer.begin());
 }
@@ -92,9 +102,9 @@ void ReverseTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
 std::string ReverseTask::show_token(Index token) const { return token == vocab() - 1 ? "|" : Task::show_token(token); }
 
 SortTask::SortTask(const SortTaskOptions& o)
-    : Task("sort", checked("sort", o.symbols, o.length, o.seed), {o.symbols + 1, o.length + 1, o.length}) {}
+    : AnswerTask("sort", checked("sort", o.symbols, o.length, o.seed), o.symbols + 1, o.length + 1, o.length) {}
 
-void SortTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
+void SortTask::draw_answer(Rng& rng, Tokens prompt, Tokens answer) const {
   draw_symbols(rng, prompt, vocab() - 1);
   std::copy(prompt.begin(), prompt.end() - 1, answer.begin());
   std::sort(answer.begin(), answer.end());
@@ -121,9 +131,9 @@ void write_digits(Index number, Tokens digits) {
 }  // namespace
 
 AdditionTask::AdditionTask(const AdditionTaskOptions& o)
-    : Task("addition", o.seed, {12, 2 * checked_digits(o.digits) + 2, o.digits + 1}), options_(o) {}
+    : AnswerTask("addition", o.seed, 12, 2 * checked_digits(o.digits) + 2, o.digits + 1), options_(o) {}
 
-void AdditionTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
+void AdditionTask::draw_answer(Rng& rng, Tokens prompt, Tokens answer) const {
   const auto digits = static_cast<std::size_t>(options_.digits);
   Index limit = 1;
   for (std::size_t i = 0; i < digits; ++i) limit *= 10;
@@ -152,9 +162,9 @@ Index checked_length(Index length) {
 }  // namespace
 
 ParityTask::ParityTask(const ParityTaskOptions& o)
-    : Task("parity", o.seed, {3, checked_length(o.length) + 1, o.running ? o.length : 1}) {}
+    : AnswerTask("parity", o.seed, 3, checked_length(o.length) + 1, o.running ? o.length : 1) {}
 
-void ParityTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
+void ParityTask::draw_answer(Rng& rng, Tokens prompt, Tokens answer) const {
   draw_symbols(rng, prompt, 2);
   std::vector<std::int32_t> parity(prompt.size() - 1);  // of every prefix
   std::partial_sum(prompt.begin(), prompt.end() - 1, parity.begin(), std::bit_xor());
@@ -168,9 +178,11 @@ std::string ParityTask::show_token(Index token) const { return {"01="[static_cas
 namespace {
 
 const RecallTaskOptions& checked(const RecallTaskOptions& o) {
-  check(o.keys >= 1 && o.values >= 1 && o.pairs >= 1, "recall task: {} keys, {} values and {} pairs must be at least 1",
-        o.keys, o.values, o.pairs);
+  check(o.keys >= 1 && o.values >= 1 && o.pairs >= 1 && o.queries >= 1,
+        "recall task: {} keys, {} values, {} pairs and {} queries must be at least 1", o.keys, o.values, o.pairs,
+        o.queries);
   check(o.pairs <= o.keys, "recall task: {} pairs need as many different keys, and there are {}", o.pairs, o.keys);
+  check(o.queries <= o.pairs, "recall task: {} queries for {} pairs", o.queries, o.pairs);
   return o;
 }
 
@@ -178,21 +190,26 @@ const RecallTaskOptions& checked(const RecallTaskOptions& o) {
 
 // Keys are the first tokens, then values, then the separator.
 RecallTask::RecallTask(const RecallTaskOptions& o)
-    : Task("recall", checked(o).seed, {o.keys + o.values + 1, 2 * o.pairs + 2, 1}), options_(o) {}
+    : Task("recall", checked(o).seed, o.keys + o.values + 1, 2 * o.pairs + 2 * o.queries), options_(o) {}
 
-void RecallTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
-  std::vector<Index> keys(static_cast<std::size_t>(options_.keys));
+void RecallTask::draw(Rng& rng, Tokens tokens, std::span<bool> asked) const {
+  const auto pairs = static_cast<std::size_t>(options_.pairs), queries = static_cast<std::size_t>(options_.queries);
+  std::vector<Index> keys(static_cast<std::size_t>(options_.keys)), places(pairs);
   std::iota(keys.begin(), keys.end(), Index{0});
+  std::iota(places.begin(), places.end(), Index{0});
   shuffle(keys, rng);
-  const auto pairs = static_cast<std::size_t>(options_.pairs);
+  shuffle(places, rng);
   for (std::size_t i = 0; i < pairs; ++i) {
-    prompt[2 * i] = static_cast<std::int32_t>(keys[i]);
-    prompt[2 * i + 1] = static_cast<std::int32_t>(options_.keys) + token_below(rng, options_.values);
+    tokens[2 * i] = static_cast<std::int32_t>(keys[i]);
+    tokens[2 * i + 1] = static_cast<std::int32_t>(options_.keys) + token_below(rng, options_.values);
   }
-  const auto asked = static_cast<std::size_t>(rng.below(options_.pairs));
-  prompt[2 * pairs] = static_cast<std::int32_t>(vocab() - 1);
-  prompt.back() = prompt[2 * asked];
-  answer[0] = prompt[2 * asked + 1];
+  tokens[2 * pairs] = static_cast<std::int32_t>(vocab() - 1);
+  for (std::size_t i = 0; i < queries; ++i) {
+    const std::size_t from = 2 * static_cast<std::size_t>(places[i]), to = 2 * pairs + 1 + 2 * i;
+    tokens[to] = tokens[from];
+    tokens[to + 1] = tokens[from + 1];
+    asked[to + 1] = true;
+  }
 }
 
 std::string RecallTask::show_token(Index token) const {
@@ -207,27 +224,33 @@ std::string RecallTask::show_token(Index token) const {
 namespace {
 
 const InductionTaskOptions& checked(const InductionTaskOptions& o) {
-  check(o.symbols >= 2, "induction task: {} symbols are not at least 2", o.symbols);
-  check(o.pattern >= 2 && o.pattern <= o.length, "induction task: a pattern of {} is not 2 to {}, the sequence's length",
-        o.pattern, o.length);
+  check(o.shortest >= 2 && o.shortest <= o.longest && o.longest <= o.symbols,
+        "induction task: patterns of {} to {} different symbols of {}", o.shortest, o.longest, o.symbols);
+  check(o.length >= o.longest + 2, "induction task: a length of {} leaves nothing to ask after a pattern of {}",
+        o.length, o.longest);
   return o;
 }
 
 }  // namespace
 
+// The token after the symbols starts a sequence.
 InductionTask::InductionTask(const InductionTaskOptions& o)
-    : Task("induction", checked(o).seed, {o.symbols, o.length + 1, o.pattern - 1}), options_(o) {}
+    : Task("induction", checked(o).seed, o.symbols + 1, o.length), options_(o) {}
 
-void InductionTask::draw(Rng& rng, Tokens prompt, Tokens answer) const {
-  const Tokens sequence = prompt.first(prompt.size() - 1);
-  const std::int32_t first = token_below(rng, options_.symbols);
-  const auto start = static_cast<std::size_t>(rng.below(options_.length - options_.pattern + 1));
-  for (auto& token : sequence) {
-    token = token_below(rng, options_.symbols - 1);  // any but `first`
-    token += token >= first;
+void InductionTask::draw(Rng& rng, Tokens tokens, std::span<bool> asked) const {
+  std::vector<Index> symbols(static_cast<std::size_t>(options_.symbols));
+  std::iota(symbols.begin(), symbols.end(), Index{0});
+  shuffle(symbols, rng);
+  const auto period = static_cast<std::size_t>(options_.shortest + rng.below(options_.longest - options_.shortest + 1));
+  tokens[0] = static_cast<std::int32_t>(options_.symbols);
+  for (std::size_t i = 0; i + 1 < tokens.size(); ++i) {
+    tokens[i + 1] = static_cast<std::int32_t>(symbols[i % period]);
+    asked[i + 1] = i > period;  // at i = period, nobody can know that the pattern is over
   }
-  sequence[start] = prompt.back() = first;
-  std::copy_n(sequence.begin() + static_cast<std::ptrdiff_t>(start) + 1, answer.size(), answer.begin());
+}
+
+std::string InductionTask::show_token(Index token) const {
+  return token == options_.symbols ? "|" : Task::show_token(token);
 }
 
 }  // namespace attune

@@ -1,14 +1,13 @@
-// Toy tasks with exact answers. An example is a prompt and an answer, the only right one; a model reads the prompt and
-// what it has said so far, and is asked for each token of the answer:
+// Toy tasks with exact answers. An example is a row of tokens, some of which follow from those before them: those are asked
+// for. Most are a prompt and an answer:
 //
-//   inputs     a   b   c   |   a   b            prompt "abc|", answer "abc"
-//   targets    .   .   .   a   b   c            "." is -100: nothing is asked
+//   inputs     a   b   c   |   a   b            "abc|" and "abc": each token but the last
+//   targets    .   .   .   a   b   c            each token but the first; "." is -100: nothing is asked
 //
 // A batch is a function of (seed, step); its row i does not depend on how many rows follow. What is held out comes from
 // a stream that no batch draws from. Where a task has few different examples, the same may occur in both.
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 
@@ -21,10 +20,8 @@ class Task {
  public:
   virtual ~Task() = default;
 
-  Index vocab() const { return shape_.vocab; }
-  Index context() const { return shape_.prompt + shape_.answer - 1; }  // T, the length of inputs
-  Index prompt_length() const { return shape_.prompt; }
-  Index answer_length() const { return shape_.answer; }
+  Index vocab() const { return vocab_; }
+  Index context() const { return context_; }  // T, the length of inputs
 
   // inputs and targets i32 [size, context()].
   Batch batch(Index step, Index size) const;
@@ -34,13 +31,15 @@ class Task {
   std::string show(std::span<const std::int32_t> tokens) const;
 
  protected:
-  struct Sizes {
-    Index vocab, prompt, answer;  // how many tokens there are, and how long the two parts are
-  };
-  Task(const char* name, std::uint64_t seed, const Sizes& shape) : name_(name), seed_(seed), shape_(shape) {}
+  using Tokens = std::span<std::int32_t>;
 
-  // Fills the two parts of one example.
-  virtual void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const = 0;
+  // `name` starts the messages.
+  Task(const char* name, std::uint64_t seed, Index vocab, Index context)
+      : name_(name), seed_(seed), vocab_(vocab), context_(context) {}
+
+  // Fills the context() + 1 tokens of an example, and sets asked[i], false at first, where token i follows from those
+  // before it.
+  virtual void draw(Rng& rng, Tokens tokens, std::span<bool> asked) const = 0;
   // The symbols 0, 1, ... are shown as a ... z, A ... Z, 0 ... 9 unless said otherwise.
   virtual std::string show_token(Index token) const;
 
@@ -49,7 +48,23 @@ class Task {
 
   const char* name_;
   std::uint64_t seed_;
-  Sizes shape_;
+  Index vocab_, context_;
+};
+
+// A task of a prompt and an answer, all of which is asked for.
+class AnswerTask : public Task {
+ public:
+  Index prompt_length() const { return prompt_; }
+  Index answer_length() const { return context() + 1 - prompt_; }
+
+ protected:
+  AnswerTask(const char* name, std::uint64_t seed, Index vocab, Index prompt, Index answer)
+      : Task(name, seed, vocab, prompt + answer - 1), prompt_(prompt) {}
+  virtual void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const = 0;
+
+ private:
+  void draw(Rng& rng, Tokens tokens, std::span<bool> asked) const final;
+  Index prompt_;
 };
 
 struct CopyTaskOptions {
@@ -59,14 +74,14 @@ struct CopyTaskOptions {
 };
 
 // Read `length` random symbols and a separator, then say the symbols again: "cab|cab".
-class CopyTask : public Task {
+class CopyTask : public AnswerTask {
  public:
   explicit CopyTask(const CopyTaskOptions& options = {});
   Index length() const { return answer_length(); }
   Index separator() const { return vocab() - 1; }  // the last token
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const override;
   std::string show_token(Index token) const override;
 };
 
@@ -77,12 +92,12 @@ struct ReverseTaskOptions {
 };
 
 // The same from the last symbol to the first: "cab|bac".
-class ReverseTask : public Task {
+class ReverseTask : public AnswerTask {
  public:
   explicit ReverseTask(const ReverseTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const override;
   std::string show_token(Index token) const override;
 };
 
@@ -93,12 +108,12 @@ struct SortTaskOptions {
 };
 
 // The same in order, the least first: "cabc|abcc".
-class SortTask : public Task {
+class SortTask : public AnswerTask {
  public:
   explicit SortTask(const SortTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const override;
   std::string show_token(Index token) const override;
 };
 
@@ -109,12 +124,12 @@ struct AdditionTaskOptions {
 };
 
 // "047+985=2301": the sum 1032 has one digit more than the summands.
-class AdditionTask : public Task {
+class AdditionTask : public AnswerTask {
  public:
   explicit AdditionTask(const AdditionTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const override;
   std::string show_token(Index token) const override;
 
  private:
@@ -128,29 +143,31 @@ struct ParityTaskOptions {
 };
 
 // Whether the number of ones is odd: "1101=1", or, running, "1101=1001". Transformers hardly learn the first (Hahn 2020).
-class ParityTask : public Task {
+class ParityTask : public AnswerTask {
  public:
   explicit ParityTask(const ParityTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw_answer(Rng& rng, Tokens prompt, Tokens answer) const override;
   std::string show_token(Index token) const override;
 };
 
 struct RecallTaskOptions {
   Index keys = 16, values = 16;  // how many there are of each
   Index pairs = 6;               // how many pairs an example has, of different keys
+  Index queries = 6;             // how many of them are asked for
   std::uint64_t seed = 0;
 };
 
-// Associative recall (Ba et al. 2016): pairs of a key and its value, then one of the keys again; say its value:
-// "a3c1b3|c1" with the keys as letters.
+// Associative recall (Ba et al. 2016; with many queries, Arora et al. 2023): pairs of a key and its value, then some of
+// the keys again, in any order; say the value of each: "a3c1b3|c1b3", where 1 and 3 are asked for. One query an example
+// takes far longer to learn than many.
 class RecallTask : public Task {
  public:
   explicit RecallTask(const RecallTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw(Rng& rng, Tokens tokens, std::span<bool> asked) const override;
   std::string show_token(Index token) const override;
 
  private:
@@ -158,20 +175,22 @@ class RecallTask : public Task {
 };
 
 struct InductionTaskOptions {
-  Index symbols = 16;
-  Index length = 24;   // of the random sequence
-  Index pattern = 4;   // how many of its symbols come again
+  Index symbols = 32;
+  Index length = 32;                  // of the sequence, behind the token that starts it
+  Index shortest = 6, longest = 16;   // of the pattern
   std::uint64_t seed = 0;
 };
 
-// A random sequence, then the first symbol of a pattern that occurred in it; say how the pattern went on (Olsson et al.
-// 2022): "dbacabbd" and "c" ask for "abb" if the pattern is "cabb". That first symbol occurs in the sequence once.
+// A pattern of different symbols, of any length between the two, over and over: "|dbacdbacdb". From its second time on,
+// each symbol but the pattern's first follows from what followed the symbol before it (Olsson et al. 2022). Were all
+// patterns of one length, one layer could learn to look that far back.
 class InductionTask : public Task {
  public:
   explicit InductionTask(const InductionTaskOptions& options = {});
 
  protected:
-  void draw(Rng& rng, std::span<std::int32_t> prompt, std::span<std::int32_t> answer) const override;
+  void draw(Rng& rng, Tokens tokens, std::span<bool> asked) const override;
+  std::string show_token(Index token) const override;
 
  private:
   InductionTaskOptions options_;

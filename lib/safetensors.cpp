@@ -280,10 +280,13 @@ void check_size(const Entry& entry, const std::string& file) {
   };
   // Above any file, and small enough that no product of it with an element's size wraps.
   constexpr std::uint64_t most = std::uint64_t{1} << 58;
-  std::uint64_t count = 1;
-  for (Index size : entry.shape)
-    if (__builtin_mul_overflow(count, static_cast<std::uint64_t>(size), &count) || count > most)
+  // The sizes beside a 0 count, too: strides are their products.
+  std::uint64_t count = 1, product = 1;
+  for (const Index size : entry.shape) {
+    count *= static_cast<std::uint64_t>(size);
+    if (__builtin_mul_overflow(product, static_cast<std::uint64_t>(std::max<Index>(size, 1)), &product) || product > most)
       fail(fmt::format("{} is larger than any file", entry.shape));
+  }
   if (entry.begin > entry.end)
     fail(fmt::format("it ends at {}, before it begins at {}", entry.end, entry.begin));
   if (count * entry.type->bytes != entry.end - entry.begin)

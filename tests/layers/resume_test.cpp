@@ -138,7 +138,7 @@ TEST_CASE("B70: a run that is killed at random moments ends at the bits of one t
   const Index kills = number_from("ATTUNE_KILLS", 5);
   const fs::path path = folder / "checkpoint";
   // Enough steps for a child to make between two kills.
-  const Index steps = std::max(number_from("ATTUNE_STEPS", 200), 60 * kills);
+  const Index steps = std::max(number_from("ATTUNE_STEPS", 200), 30 * kills);
   train(folder / "whole", steps, steps);
   Rng rng(static_cast<std::uint64_t>(getpid()));
   Index killed = 0;

@@ -314,6 +314,8 @@ TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
         R"(tensor "t": [4611686018427387904] is larger than any file)");
   CHECK(error({entry("t", "F32", "4611686018427387906", "0,8")}, 8) ==
         R"(tensor "t": [4611686018427387906] is larger than any file)");
+  CHECK(error({entry("t", "F32", "0,4611686018427387904,4611686018427387904", "0,0")}, 0) ==
+        R"(tensor "t": [0, 4611686018427387904, 4611686018427387904] is larger than any file)");
   CHECK(error({entry("t", "F32", "2", "18446744073709551608,0")}, 8) ==
         R"(tensor "t": it ends at 0, before it begins at 18446744073709551608)");
   CHECK(error({entry("t", "F32", "1000000000000", "0,4000000000000")}, 8) ==
