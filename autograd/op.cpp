@@ -149,6 +149,11 @@ bool needs_grad_here(Var x, const source_location& where) {
   const Node& node = VarAccess::node(x, where);
   return node.needs_grad && node.generation == workspace().innermost->generation;
 }
+
+// The parts of one buffer have one root, and places in its gradient that do not meet.
+bool have_distinct_gradients(const Node& a, const Node& b) {
+  return a.root != b.root || (!a.place && !b.place && !overlap(a.value, b.value));
+}
 }  // namespace
 
 std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
@@ -158,7 +163,7 @@ std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
   for (std::size_t i = 0; i < places.size(); ++i) {
     bool distinct = true;
     for (std::size_t before = 0; before < i; ++before)
-      distinct &= VarAccess::node(targets[before], where).root != VarAccess::node(targets[i], where).root;
+      distinct &= have_distinct_gradients(VarAccess::node(targets[before], where), VarAccess::node(targets[i], where));
     if (distinct) {
       places[i] = add_to(targets[i], where);
     } else if (needs_grad_here(targets[i], where)) {

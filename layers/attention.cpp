@@ -1,6 +1,10 @@
 #include "attune/layers/attention.h"
 
-#include "attune/autograd/ops.h"
+#include "attune/autograd/ops/detach.h"
+#include "attune/autograd/ops/mul.h"
+#include "attune/layers/composed_attention.h"
+#include "attune/lib/kernels/dropout.h"
+#include "attune/lib/kernels/masked.h"
 
 namespace attune {
 
@@ -10,43 +14,149 @@ View detail::swap_heads(const View& x) {
   return x.permute(std::span(order).first(static_cast<std::size_t>(x.rank())));
 }
 
+kernels::Attention detail::AttentionCall::values() const {
+  kernels::Attention a{.q = q.value(), .k = k.value(), .v = v.value(), .scale = scale, .softcap = softcap, .mask = mask,
+                       .dropout = dropout};
+  if (bias) a.bias = bias->value();
+  if (sinks) a.sinks = sinks->value();
+  return a;
+}
+
+// Of what is not there, q takes the place.
+std::array<Var, 5> detail::AttentionCall::inputs() const { return {q, k, v, bias.value_or(q), sinks.value_or(q)}; }
+
 namespace {
 
-bool same_leading(const Shape& a, const Shape& b) {
-  return a.rank() == b.rank() && std::equal(a.begin(), a.end() - 2, b.begin());
+using detail::AttentionCall;
+
+Shape shape_of_scores(const AttentionCall& call) {
+  Shape shape = call.q.shape();
+  shape[shape.rank() - 1] = call.k.size(-2);
+  return shape;
 }
 
-void check_shapes(const Shape& q, const Shape& k, const Shape& v) {
-  check(q.rank() >= 2 && same_leading(q, k) && same_leading(q, v),
-        "attention: q {}, k {} and v {} need two axes and the same leading ones", q, k, v);
-  check(q.last() == k.last(), "attention: q {} and k {}: widths {} and {} differ", q, k, q.last(), k.last());
-  check(k.last(1) == v.last(1), "attention: k {} has {} keys and v {} has {}", k, k.last(1), v, v.last(1));
-  check(q.last() > 0 && v.last() > 0, "attention: q {}, v {}: a head has no width", q, v);
+Shape shape_of_rows(const AttentionCall& call) {
+  return Shape(std::span(call.q.shape().begin(), call.q.shape().end() - 1));
 }
 
-// weights v, with the heads' axis moved behind the queries' in memory.
-Var weigh(Var weights, Var v) {
-  Shape shape = v.shape();
+// [2, ..., Hq, L]: what the kernel keeps of each row.
+Shape shape_of_statistics(const AttentionCall& call) {
+  Shape shape{2};
+  for (const Index size : shape_of_rows(call)) shape.append(size);
+  return shape;
+}
+
+// The result, still without its numbers: in memory as [..., L, Hq, dv].
+Var result_of(const AttentionCall& call) {
+  Shape shape = call.q.shape();
   const int rank = shape.rank();
-  shape[rank - 2] = weights.size(-2);
-  if (rank < 3) return matmul(weights, v);
+  shape[rank - 1] = call.v.size(-1);
+  if (rank < 3) return output(shape, call.inputs());
   std::swap(shape[rank - 2], shape[rank - 3]);
-  const Var y = view_of("weigh", output(shape, {weights, v}), detail::swap_heads);
-  kernels::gemm(into(y), weights.value(), v.value());
-  return record("weigh", y, [=] {
-    if (Out d = add_to(weights)) kernels::gemm(d, y.grad(), v.value().t());  // dweights += dy vᵀ
-    if (Out d = add_to(v)) kernels::gemm(d, weights.value().t(), y.grad());  // dv += weightsᵀ dy
+  return view_of("attention", output(shape, call.inputs()), detail::swap_heads);
+}
+
+Var fused_attention(const AttentionCall& call, const View& statistics) {
+  const Var y = result_of(call);
+  kernels::attention(into(y), statistics, call.values());
+  return record("attention", y, [=] {
+    const auto [dq, dk, dv] = add_to(call.q, call.k, call.v);
+    kernels::AttentionGradients gradients{dq, dk, dv};
+    if (call.bias && call.bias->needs_grad()) gradients.dscores = scratch(shape_of_scores(call), y.dtype());
+    if (call.sinks && call.sinks->needs_grad()) gradients.dsinks = scratch(shape_of_rows(call), y.dtype());
+    kernels::attention_backward(gradients, y.grad(), y.value(), statistics, call.values());
+    if (gradients.dscores)
+      if (Out d = add_to(*call.bias)) kernels::sum(d, *gradients.dscores);  // dbias, summed where it was stretched
+    if (gradients.dsinks)
+      if (Out d = add_to(*call.sinks))  // dsinks, summed over the batch and the queries
+        kernels::sum(Out(d.view.reshape({d.view.count(), 1}), d.accumulate), *gradients.dsinks);
   });
+}
+
+View statistics_of(const AttentionCall& call) { return saved(shape_of_statistics(call), call.q.dtype()); }
+
+Tensor log_sum_exp_of(const AttentionCall& call, const View& statistics) {
+  Tensor result(shape_of_rows(call), call.q.dtype());
+  kernels::log(result, statistics.select(0, 1));
+  kernels::add(result, result, statistics.select(0, 0));
+  return result;
+}
+
+// What the taps show, and whether an observer put something else in its place: then nothing but this can go on.
+struct Watched {
+  Var scores, masked, weights;
+  bool replaced_scores, replaced_weights;
+};
+
+Watched show(const AttentionCall& call) {
+  const Var scores = detail::attention_scores(call);
+  const Var shown_scores = tap("scores", scores);
+  const Var masked = detail::masked_scores(call, shown_scores);
+  const Var weights = detail::attention_weights(call, masked);
+  const Var shown_weights = tap("weights", weights);
+  return {shown_scores, masked, shown_weights, !(shown_scores == scores), !(shown_weights == weights)};
+}
+
+Var weigh(const AttentionCall& call, const Watched& watched) {
+  return detail::weigh(call, watched.weights,
+                       watched.replaced_weights ? std::optional<Var>() : std::optional<Var>(watched.masked));
 }
 
 }  // namespace
 
+AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOptions& options) {
+  const Index queries = q.rank() >= 2 ? q.size(-2) : 0, keys = k.rank() >= 2 ? k.size(-2) : 0;
+  AttentionCall call{.q = q,
+                     .k = k,
+                     .v = v,
+                     .scale = options.scale(q.rank() >= 1 ? q.size(-1) : 1),
+                     .softcap = options.softcap,
+                     .bias = options.bias,
+                     .sinks = options.sinks,
+                     .mask = options.mask.visible(queries, keys),
+                     .dropout = {}};
+  kernels::check_attention(call.values());
+  check(options.dropout >= 0 && options.dropout <= 1, "attention: a dropout of {} is not between 0 and 1",
+        options.dropout);
+  // The mask may be gone when backward comes.
+  call.mask.lengths = saved(call.mask.lengths);
+  if (const Tensor* allowed = options.mask.allowed()) {
+    const Var kept = *allowed;
+    call.mask.allow = kept.value();
+  }
+  if (const std::optional<Var> learned = options.scale.learned()) {
+    check(broadcasts_to(learned->shape(), q.shape()), "attention: scale {} does not stretch to q {}", learned->shape(),
+          q.shape());
+    call.q = mul(q, *learned);
+  }
+  if (options.dropout > 0 && is_training()) call.dropout = kernels::dropout_mask(draw_stream(), options.dropout);
+  return call;
+}
+
 Var attention(Var q, Var k, Var v, const AttentionOptions& options) {
-  check_shapes(q.shape(), k.shape(), v.shape());
-  const Index queries = q.size(-2), keys = k.size(-2);
-  const Var scores = tap("scores", matmul(q, t(k), options.scale(q.size(-1))));
-  const Var weights = tap("weights", softmax(scores, options.mask.visible(queries, keys)));
-  return weigh(weights, v);
+  const AttentionCall call = detail::prepare_attention(q, k, v, options);
+  if (is_watched())
+    if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights)
+      return weigh(call, watched);
+  return fused_attention(call, statistics_of(call));
+}
+
+AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptions& options) {
+  const AttentionCall call = detail::prepare_attention(q, k, v, options);
+  if (is_watched())
+    if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights) {
+      Tensor log_sum_exp(shape_of_rows(call), q.dtype());
+      kernels::log_sum_exp(log_sum_exp, watched.masked.value());
+      const Var y = weigh(call, watched);
+      const Var weights = detach(watched.weights);
+      return {y, weights, std::move(log_sum_exp)};
+    }
+  const View statistics = statistics_of(call);
+  const Var y = fused_attention(call, statistics);
+  Tensor weights(shape_of_scores(call), q.dtype());
+  kernels::attention_weights(weights, statistics, call.values());
+  const Var shown = std::move(weights);
+  return {y, shown, log_sum_exp_of(call, statistics)};
 }
 
 }  // namespace attune

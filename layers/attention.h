@@ -1,10 +1,13 @@
 // Attention (Vaswani et al. 2017, section 3.2): weights = softmax(scale q kᵀ), y = weights v.
 //
-// Letters in shapes: B batch, H heads, L queries, S keys, d width of a query and a key, dv width of a value.
+// Letters in shapes: B batch, Hq and Hkv heads of queries and of keys, L queries, S keys, d width of a query and a key,
+// dv width of a value.
 #pragma once
 
 #include <cmath>
+#include <optional>
 
+#include "attune/autograd/op.h"
 #include "attune/layers/mask.h"
 #include "attune/layers/tap.h"
 
@@ -13,29 +16,78 @@ namespace attune {
 // The factor on q·k. 1/sqrt(d) keeps the scores' deviation at 1 whatever d is.
 class Scale {
  public:
-  Scale() = default;                // 1/sqrt(d)
-  Scale(double factor) : factor_(factor), given_(true) {}  // NOLINT: a number is a scale
+  Scale() = default;                                        // 1/sqrt(d)
+  Scale(double factor) : kind_(Kind::number), factor_(factor) {}  // NOLINT: a number is a scale
+  Scale(Var learned) : kind_(Kind::learned), learned_(learned) {}  // NOLINT: so is a scalar, or what stretches to q
   static Scale none() { return 1.0; }
-  double operator()(Index d) const { return given_ ? factor_ : 1 / std::sqrt(static_cast<double>(d)); }
+  static Scale inverse() {  // 1/d
+    Scale scale;
+    scale.kind_ = Kind::inverse;
+    return scale;
+  }
+
+  // The factor as a number; 1 where it is a Var, which multiplies q.
+  double operator()(Index d) const {
+    const auto width = static_cast<double>(d);
+    return kind_ == Kind::inverse_root ? 1 / std::sqrt(width) : kind_ == Kind::inverse ? 1 / width : factor_;
+  }
+  std::optional<Var> learned() const { return learned_; }
 
  private:
+  enum class Kind { inverse_root, inverse, number, learned };
+  Kind kind_ = Kind::inverse_root;
   double factor_ = 1;
-  bool given_ = false;
+  std::optional<Var> learned_;
 };
 
+// What happens to a score, in this order: scale, softcap, bias, mask, softmax.
 struct AttentionOptions {
   Mask mask = {};
   Scale scale = {};
+  double softcap = 0;               // c > 0 makes c tanh(s / c) of a score (Bello et al. 2016)
+  std::optional<Var> bias = {};     // is added to the scores, stretched to [..., Hq, L, S]; -inf hides that pair
+  std::optional<Var> sinks = {};    // [Hq]: a score without a value that takes its part of each row (Xiao et al. 2023)
+  double dropout = 0;               // the share of weights that training drops; the others grow by 1 / (1 - dropout)
 };
 
-// q [..., L, d], k [..., S, d], v [..., S, dv] -> [..., L, dv], with equal leading axes and any strides. With heads, the
-// result of [B, H, L, dv] lies in memory as [B, L, H, dv], so that merging heads is a view.
-// A query that sees no key gets zeros. Taps: "scores" (scaled, before the mask), "weights".
+// q [..., Hq, L, d], k [..., Hkv, S, d], v [..., Hkv, S, dv] -> [..., Hq, L, dv], with equal leading axes and any
+// strides; without a heads' axis, [L, d] and so on. The result lies in memory as [..., L, Hq, dv], so that merging heads
+// is a view. Query head h reads key head h / (Hq / Hkv).
+//
+// What is hidden has no influence, be it infinite or NaN. A query that sees no key gets zeros, and passes back zeros,
+// even where it is NaN itself. A row that sees a NaN is NaN, and no other is.
+//
+// It takes memory that grows with L + S, forward and backward (kernels/attention.h). In training and under NoGrad the
+// same computation runs: the result of a query does not depend on L, S or the batch, to the bit.
+// Taps: "scores" (scaled, before the softcap), "weights" (before dropout). Where an observer replaces one of them, the
+// rest is computed from that, step by step.
 Var attention(Var q, Var k, Var v, const AttentionOptions& options = {});
+
+// The same result and the same gradients, to the bit, and beside it what attention does not keep: constants.
+struct AttentionResult {
+  Var y;
+  Var weights;      // [..., Hq, L, S], before dropout
+  Var log_sum_exp;  // [..., Hq, L]: log of the sum of exp(score), the sink's among them; -inf where a query sees nothing
+};
+AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptions& options = {});
 
 namespace detail {
 // [..., L, H, width] as [..., H, L, width], and back.
 View swap_heads(const View& x);
+
+// A call after its checks: q is scaled where the scale is learned, and random numbers are drawn.
+struct AttentionCall {
+  Var q, k, v;
+  double scale, softcap;
+  std::optional<Var> bias, sinks;
+  kernels::AttentionMask mask;
+  std::optional<kernels::DropoutMask> dropout;
+
+  kernels::Attention values() const;
+  std::array<Var, 5> inputs() const;
+};
+// What must outlive the options is in the scope's memory afterwards.
+AttentionCall prepare_attention(Var q, Var k, Var v, const AttentionOptions& options);
 }  // namespace detail
 
 }  // namespace attune

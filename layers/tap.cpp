@@ -29,6 +29,8 @@ std::string current_path() {
   return path;
 }
 
+bool is_watched() { return innermost_observer != nullptr; }
+
 Var tap(std::string_view name, Var x) {
   if (!innermost_observer) return x;
   Observer* const all = innermost_observer;

@@ -58,6 +58,8 @@ class Observer {
 
 // The identity, unless an Observer is there.
 Var tap(std::string_view name, Var x);
+// Whether one is there: what only a tap shows need not be computed otherwise.
+bool is_watched();
 
 // While it lives, taps on this thread lie one step deeper in the model: Within("blocks", 1) adds "blocks.1.".
 class Within {

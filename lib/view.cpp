@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <bitset>
+#include <cstdint>
 
 namespace attune {
 namespace {
@@ -197,4 +198,54 @@ double read_only(const void* data, const Layout& layout) {
 }
 
 }  // namespace detail
+
+namespace {
+
+// The bytes that a view touches: [begin, end).
+struct Extent {
+  std::uintptr_t begin, end;
+};
+
+Extent extent(const ConstView& v) {
+  const auto start = reinterpret_cast<std::uintptr_t>(v.data());
+  Index low = 0, high = 0;
+  for (int axis = 0; axis < v.rank(); ++axis) {
+    const Index reach = (v.shape()[axis] - 1) * v.strides()[static_cast<std::size_t>(axis)];
+    (reach < 0 ? low : high) += reach;
+  }
+  const Index size = size_of(v.dtype());
+  return {start + static_cast<std::uintptr_t>(low * size),
+          start + static_cast<std::uintptr_t>((high + 1) * size)};
+}
+
+// Whether two views lie in different columns of one buffer whose rows are `pitch` bytes long: then they are
+// disjoint although their extents cross, as the query and key parts of one projection are.
+bool in_other_columns(const ConstView& a, const ConstView& b, Index pitch) {
+  if (pitch <= 0) return false;
+  const auto width = [pitch](const ConstView& v) {
+    Index reach = size_of(v.dtype());
+    for (int axis = 0; axis < v.rank(); ++axis) {
+      const Index step = v.stride(axis) * size_of(v.dtype());
+      if (step % pitch != 0) reach += (v.shape()[axis] - 1) * (step < 0 ? pitch : step);
+    }
+    return reach;
+  };
+  const auto start_a = reinterpret_cast<std::intptr_t>(a.data()),
+             start_b = reinterpret_cast<std::intptr_t>(b.data());
+  const Index from_a_to_b = ((start_b - start_a) % pitch + pitch) % pitch;
+  return from_a_to_b >= width(a) && from_a_to_b + width(b) <= pitch;
+}
+
+}  // namespace
+
+bool overlap(const ConstView& a, const ConstView& b) {
+  if (a.count() == 0 || b.count() == 0) return false;
+  const Extent in_a = extent(a), in_b = extent(b);
+  if (in_a.end <= in_b.begin || in_b.end <= in_a.begin) return false;
+  for (const ConstView* v : {&a, &b})
+    for (int axis = 0; axis < v->rank(); ++axis)
+      if (in_other_columns(a, b, v->stride(axis) * size_of(v->dtype()))) return false;
+  return true;
+}
+
 }  // namespace attune

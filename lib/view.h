@@ -127,6 +127,10 @@ using ConstView = BasicView<const void*>;
 
 static_assert(std::is_trivially_copyable_v<View> && std::is_trivially_copyable_v<ConstView>);
 
+// Whether two views may have an element in common. False only where they certainly have none, as the query and key parts
+// of one projection.
+bool overlap(const ConstView& a, const ConstView& b);
+
 // Where a kernel writes, and whether it adds to what stands there (a gradient) or overwrites it. An Out without
 // memory is a gradient that nobody wants: it is false, and a kernel that has several outputs skips it.
 struct Out {

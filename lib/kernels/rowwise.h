@@ -9,7 +9,7 @@ namespace attune::kernels {
 
 // Memory of this thread that grows and is kept, so that a kernel called again asks the system for nothing.
 // What a slot held is lost with the next call for that slot; kernels that call each other use different ones.
-inline constexpr int kScratchSlots = 8;
+inline constexpr int kScratchSlots = 12;
 void* scratch(int slot, Index bytes);
 View scratch(int slot, const Shape& shape, DType dtype);
 
@@ -30,6 +30,7 @@ class DenseOut {
   DenseOut(const Out& out, bool adds, int slot);
   const View& view() const { return view_; }
   bool accumulate() const { return accumulate_; }
+  bool wanted() const { return wanted_; }
   RowOperand operand(int rank) const { return wanted_ ? row_operand(view_, rank) : RowOperand{}; }
   void finish() const;
 

@@ -185,6 +185,39 @@ struct DropoutArguments {
   DropoutMask mask;
 };
 
+// See attention.h. Items of attention, attention_weights and attention_backward_queries are blocks of queries of one head;
+// of attention_backward the heads of keys; of attention_backward_keys their blocks of keys. Numbers of an operand's rows
+// stand side by side, except for bias and allow. `memory` is the thread's own.
+inline constexpr Index kAttentionQueries = 32, kAttentionKeys = 64;  // of a block
+inline constexpr int kAttentionBatchRank = kMaxRank - 3;
+struct AttentionOperand {
+  void* data;  // null: not there, or not wanted
+  Index batch[kAttentionBatchRank], head, row, column;
+};
+struct AttentionArguments {
+  int batch_rank;
+  Index batch_sizes[kAttentionBatchRank];
+  Index heads, key_heads, queries, keys, width, value_width;
+  AttentionOperand q, k, v, y, bias, allow;
+  const void* sinks;  // one number a head
+  Index sink_stride;
+  Index first, last;     // query i sees keys i + first ... i + last
+  const Index* lengths;  // of the keys of each batch entry; null: all
+  double scale, softcap;
+  bool drops;
+  DropoutMask dropout;
+  void *maxima, *totals;  // [batch, heads, queries]
+  AttentionOperand dy, dq, dk, dv, dscores;
+  void *dots, *dsinks;  // [batch, heads, queries]
+  bool adds_to_dq, adds_to_dk, adds_to_dv;
+  void* memory;
+};
+// How many numbers `memory` holds.
+constexpr Index attention_memory(Index width, Index value_width) {
+  const Index wider = width < value_width ? value_width : width;
+  return kAttentionQueries * (6 * kAttentionKeys + 4 + width + value_width + wider);
+}
+
 struct Table {
   const char* name;
 
@@ -200,6 +233,7 @@ struct Table {
   Bodies sum_last, sum_first, fold, squares;
   Bodies softmax, softmax_backward, layer_norm, layer_norm_backward, cross_entropy, cross_entropy_backward;
   Bodies embedding, embedding_backward, dropout_factors;
+  Bodies attention, attention_weights, attention_backward, attention_backward_queries, attention_backward_keys;
   Bodies sgd, sgd_momentum, adam, lion;  // f32 and f64
 };
 

@@ -9,6 +9,7 @@
 #include "attune/lib/kernels/body/dropout.inl"
 #include "attune/lib/kernels/body/optimizer_steps.inl"
 #include "attune/lib/kernels/body/gemm.inl"
+#include "attune/lib/kernels/body/attention.inl"
 
 template <class F>
 constexpr void each_type(Bodies& bodies) {
@@ -22,6 +23,15 @@ constexpr void gemm_of(Table& t, int type) {
   t.gemm[type] = gemm<T>;
   t.gemm_pack[type] = gemm_pack<T>;
   t.gemm_tile[type] = {Tile<T>::kRows, kTileColumns<T>};
+}
+
+template <class T>
+constexpr void attention_of(Table& t, int type) {
+  t.attention[type] = attention<T>;
+  t.attention_weights[type] = attention_weights<T>;
+  t.attention_backward[type] = attention_backward<T>;
+  t.attention_backward_queries[type] = attention_backward_queries<T>;
+  t.attention_backward_keys[type] = attention_backward_keys<T>;
 }
 
 template <class T>
@@ -91,6 +101,9 @@ constexpr Table make_table(const char* name) {
   gemm_of<float>(t, 0);
   gemm_of<double>(t, 1);
   gemm_of<dual>(t, 2);
+  attention_of<float>(t, 0);
+  attention_of<double>(t, 1);
+  attention_of<dual>(t, 2);
   row_kernels_of<float>(t, 0);
   row_kernels_of<double>(t, 1);
   row_kernels_of<dual>(t, 2);

@@ -1,0 +1,636 @@
+// Attention, a block of kAttentionQueries queries and a block of kAttentionKeys keys at a time (Dao 2023, FlashAttention-2):
+// the scores of a pair of blocks live in the cache, and of a row only its maximum and its sum are kept.
+//
+// Scores lie transposed, [key][query], so that sixteen queries are the lanes of a vector: the maximum and the sum over
+// keys are then vertical, and all products run through gemm's tiles on operands as they lie. Blocks of keys start at
+// multiples of kAttentionKeys, whatever L and S are, and what is hidden adds +0 to every sum: so the result of a query
+// depends on the keys that it sees, and on nothing else.
+
+inline constexpr Index kQueries = kAttentionQueries;
+
+// Where one pair of (batch entry, head) is. A batch entry is counted over the axes before the heads.
+struct AttentionPlace {
+  Index entry, head, at[kAttentionBatchRank];
+
+  INLINE AttentionPlace(const AttentionArguments& a, Index batch_entry, Index of_head) : entry(batch_entry), head(of_head) {
+    for (int axis = a.batch_rank - 1; axis >= 0; batch_entry /= a.batch_sizes[axis--])
+      at[axis] = batch_entry % a.batch_sizes[axis];
+  }
+  template <class T>
+  INLINE T* of(const AttentionArguments& a, const AttentionOperand& operand, Index operand_head) const {
+    Index offset = operand_head * operand.head;
+    for (int axis = 0; axis < a.batch_rank; ++axis) offset += at[axis] * operand.batch[axis];
+    return operand.data ? static_cast<T*>(operand.data) + offset : nullptr;
+  }
+};
+
+// Keys begin ... end - 1: what a block of queries sees of them, as far as distance and length say.
+struct KeyRange {
+  Index begin, end;
+};
+INLINE Index first_key(const AttentionArguments& a, Index query) { return larger(query + a.first, 0); }
+INLINE Index end_key(const AttentionArguments& a, Index query, Index length) {
+  return larger(smaller(query + a.last + 1, length), 0);
+}
+
+// A product that goes through gemm's tiles: c = scale * a b, or c += scale * a b, with b's and c's columns side by side.
+// Where an operand holds infinities or NaNs, `seen` (laid out as a) tells which of its steps count: the others have
+// weight 0, but 0 times infinity is not 0.
+template <class T>
+struct BlockProduct {
+  T* c;
+  Index c_row;
+  const T* a;
+  Index a_row, a_step;
+  const T* b;
+  Index b_step;
+  Index rows, columns, depth;
+  T scale;
+  bool add;
+  const T* seen;
+};
+
+template <class T>
+__attribute__((noinline)) void multiply_seen(const BlockProduct<T>& p) {
+  using V = Vec<T>;
+  for (Index i = 0; i < p.rows; ++i)
+    each_vector(p.columns, [&](Index j, int n) {
+      V total = zero<V>();
+      for (Index k = 0; k < p.depth; ++k) {
+        const Index at = i * p.a_row + k * p.a_step;
+        if (value_of(p.seen[at]) != 0) total = fma(V::all(p.a[at]), load_lanes(p.b + k * p.b_step + j, n), total);
+      }
+      T* to = p.c + i * p.c_row + j;
+      total = scaled(total, p.scale);
+      store_lanes<T>(to, n, p.add ? load_lanes<T>(to, n) + total : total);
+    });
+}
+
+template <class T>
+__attribute__((noinline)) void multiply_blocks(const BlockProduct<T>& p) {
+  if (p.seen) return multiply_seen(p);
+  TileJob<T> job;
+  job.a_row = p.a_row;
+  job.a_step = p.a_step;
+  job.b_step = p.b_step;
+  job.c_row = p.c_row;
+  job.scale = p.scale;
+  job.next_step = job.next_round = 0;
+  const Index panel = pieces(p.rows, pieces(p.rows, Tile<T>::kRows));
+  Index k = 0;
+  do {  // the same blocks of k as gemm's
+    job.depth = smaller(kGemmDepth, p.depth - k);
+    job.add = p.add || k > 0;
+    for (Index i = 0; i < p.rows; i += panel) {
+      job.a = p.a + i * p.a_row + k * p.a_step;
+      for (Index j = 0; j < p.columns; j += kTileColumns<T>) {
+        job.b = job.next = p.b + k * p.b_step + j;
+        job.c = p.c + i * p.c_row + j;
+        run_tile(job, smaller(panel, p.rows - i), smaller(kTileColumns<T>, p.columns - j), 1);
+      }
+    }
+  } while ((k += kGemmDepth) < p.depth);
+}
+
+// Whether all numbers of a matrix are finite. Of duals, the values.
+template <class T>
+__attribute__((noinline)) bool all_finite(const T* p, Index row, Index rows, Index columns) {
+  using V = Vec<T>;
+  V zeros = zero<V>();
+  for (Index i = 0; i < rows; ++i, p += row)
+    each_vector(columns, [&](Index j, int n) { zeros = zeros + load_lanes(p + j, n) * zero<V>(); });
+  return !any(!(zeros == zero<V>()));
+}
+
+// The memory that a thread works in. Rows of blocks are kQueries long.
+template <class T>
+struct AttentionMemory {
+  T *scores, *slopes, *addend, *caps, *factors, *seen;  // [kAttentionKeys][kQueries]
+  T *queries, *upstream;                                // q and dy, transposed: [d], [dv]
+  T* sums;                                              // [kQueries][d or dv]: of y, then of dq
+  T *maxima, *totals, *rescale, *dots;                  // [kQueries]
+
+  INLINE explicit AttentionMemory(const AttentionArguments& a) {
+    T** const blocks[] = {&scores, &slopes, &addend, &caps, &factors, &seen};
+    T** const rows[] = {&maxima, &totals, &rescale, &dots};
+    T* next = static_cast<T*>(a.memory);
+    for (T** block : blocks) {
+      *block = next;
+      next += kAttentionKeys * kQueries;
+    }
+    for (T** row : rows) {
+      *row = next;
+      next += kQueries;
+    }
+    queries = next;
+    upstream = queries + a.width * kQueries;
+    sums = upstream + a.value_width * kQueries;
+  }
+};
+
+// A pair of blocks: queries i ... i + rows - 1 of a place, of which `lanes` (whole vectors) are computed, and keys
+// j ... j + keys - 1, of which a query may see some.
+template <class T>
+struct BlockPair {
+  const AttentionArguments& a;
+  const AttentionMemory<T>& m;
+  AttentionPlace place;
+  Index key_head, length;
+  Index i = 0, rows = 0, lanes = 0, j = 0, keys = 0;
+  bool hides = false;  // whether some query of the block does not see some key of it
+
+  INLINE BlockPair(const AttentionArguments& arguments, const AttentionMemory<T>& memory, Index entry, Index head)
+      : a(arguments),
+        m(memory),
+        place(arguments, entry, head),
+        key_head(head / (arguments.heads / arguments.key_heads)),
+        length(arguments.lengths ? arguments.lengths[entry] : arguments.keys) {}
+
+  INLINE T* row_of(const AttentionOperand& operand, Index head, Index row) const {
+    T* start = place.of<T>(a, operand, head);
+    return start ? start + row * operand.row : nullptr;
+  }
+  INLINE Index row_number() const { return (place.entry * a.heads + place.head) * a.queries + i; }
+
+  // Goes to a block of queries, whose q is transposed: lanes beyond the last row are 0.
+  INLINE void take_queries(Index first) {
+    i = first;
+    rows = smaller(kQueries, a.queries - i);
+    lanes = pieces(rows, kLanes) * kLanes;
+    transpose(m.queries, row_of(a.q, place.head, i), a.q.row, a.width);
+  }
+  __attribute__((noinline)) void transpose(T* to, const T* from, Index row, Index width) const {
+    if (rows < lanes) clear(to, width * kQueries);
+    copy_matrix(to, kQueries, from, 1, row, width, rows);
+  }
+  INLINE KeyRange seen_keys() const { return {first_key(a, i), end_key(a, i + rows - 1, length)}; }
+  // Goes to the keys of the block at `block` that are in range. Returns whether there are any.
+  INLINE bool take_keys(Index block, KeyRange range) {
+    j = larger(block, range.begin);
+    keys = smaller(block + kAttentionKeys, range.end) - j;
+    hides = first_key(a, i + rows - 1) > j || end_key(a, i, length) < j + keys;
+    return keys > 0;
+  }
+
+  // scores = scale q·k, then the softcap, the bias and the masks: -inf is what hides.
+  INLINE void compute_scores(bool wants_caps) {
+    const bool hides_by_distance = hides;
+    multiply_blocks<T>({m.scores, kQueries, row_of(a.k, key_head, j), a.k.row, 1, m.queries, kQueries, keys, lanes,
+                        a.width, scale_of(m.scores, a.scale), false, nullptr});
+    if (a.softcap > 0) cap_scores(wants_caps);
+    if (a.bias.data || a.allow.data) add_bias();
+    if (hides_by_distance) hide_by_distance();
+  }
+
+  // s becomes c tanh(s / c), whose derivative is 1 - tanh².
+  __attribute__((noinline)) void cap_scores(bool wants_caps) const {
+    using V = Vec<T>;
+    const V cap = constant<V>(a.softcap), inverse = constant<V>(1 / a.softcap), one = constant<V>(1);
+    for (Index t = 0; t < keys; ++t)
+      for (Index lane = 0; lane < lanes; lane += kLanes) {
+        T* at = m.scores + t * kQueries + lane;
+        const V x = tanh(V::load(at) * inverse);
+        (cap * x).store(at);
+        if (wants_caps) fma(zero<V>() - x, x, one).store(m.caps + t * kQueries + lane);
+      }
+  }
+
+  // What is added to the scores of the block: the bias, and -inf where it is not allowed to look.
+  __attribute__((noinline)) void make_addend() const {
+    if (!a.bias.data || rows < lanes) clear(m.addend, keys * kQueries);
+    if (a.bias.data)
+      copy_matrix(m.addend, kQueries, row_of(a.bias, place.head, i) + j * a.bias.column, a.bias.column, a.bias.row, keys,
+                  rows);
+    if (!a.allow.data) return;
+    const std::int32_t* allowed = place.of<const std::int32_t>(a, a.allow, place.head) + i * a.allow.row + j * a.allow.column;
+    const T hidden = scale_of(m.addend, -__builtin_inf());
+    for (Index row = 0; row < rows; ++row)
+      for (Index t = 0; t < keys; ++t)
+        if (allowed[row * a.allow.row + t * a.allow.column] == 0) m.addend[t * kQueries + row] = hidden;
+  }
+  __attribute__((noinline)) void add_bias() {
+    using V = Vec<T>;
+    make_addend();
+    const V none = constant<V>(-__builtin_inf());
+    for (Index t = 0; t < keys; ++t)
+      for (Index lane = 0; lane < lanes; lane += kLanes) {
+        T* at = m.scores + t * kQueries + lane;
+        const V addend = V::load(m.addend + t * kQueries + lane);
+        const auto hidden = addend == none;
+        hides |= any(hidden);
+        select(hidden, none, V::load(at) + addend).store(at);
+      }
+  }
+
+  // Where the lanes of a vector see keys from some on, or up to some.
+  __attribute__((noinline)) void hide_by_distance() const {
+    using V = Vec<T>;
+    const V none = constant<V>(-__builtin_inf());
+    for (Index lane = 0; lane < lanes; lane += kLanes) {
+      T first[kLanes], end[kLanes];
+      const auto begin_of = [&](Index query) { return smaller(larger(first_key(a, query) - j, 0), keys); };
+      const auto end_of = [&](Index query) { return smaller(larger(end_key(a, query, length) - j, 0), keys); };
+      for (Index n = 0; n < kLanes; ++n) {
+        first[n] = scale_of(first, static_cast<double>(begin_of(i + lane + n)));
+        end[n] = scale_of(end, static_cast<double>(end_of(i + lane + n)));
+      }
+      const V begins = V::load(first), ends = V::load(end);
+      const Index all_begun = begin_of(i + lane + kLanes - 1), one_ends = end_of(i + lane);
+      for (Index t = 0; t < keys; ++t) {
+        if (t == all_begun && t < one_ends) t = one_ends;  // in between, all is seen
+        if (t >= keys) break;
+        const V key = constant<V>(static_cast<double>(t));
+        T* at = m.scores + t * kQueries + lane;
+        select((begins <= key) & (key < ends), V::load(at), none).store(at);
+      }
+    }
+  }
+
+  // 1 where a query sees a key, 0 where not, from the scores: only needed where an operand has infinities or NaNs.
+  __attribute__((noinline)) const T* mark_seen() const {
+    using V = Vec<T>;
+    const V none = constant<V>(-__builtin_inf());
+    for (Index t = 0; t < keys; ++t)
+      for (Index lane = 0; lane < lanes; lane += kLanes)
+        select(V::load(m.scores + t * kQueries + lane) == none, zero<V>(), constant<V>(1))
+            .store(m.seen + t * kQueries + lane);
+    return m.seen;
+  }
+
+  // Dropout's factors of the block's weights. Weight (b, h, i, j) is element ((b H + h) L + i) S + j of the stream.
+  __attribute__((noinline)) void draw_factors() const {
+    if (rows < lanes) clear(m.factors, keys * kQueries);
+    for (Index row = 0; row < rows; ++row)
+      each_vector(keys, [&](Index t, int n) {
+        T drawn[kLanes];
+        dropout_lanes<T>(a.dropout, (row_number() + row) * a.keys + j + t, n).store(drawn);
+        for (int lane = 0; lane < n; ++lane) m.factors[(t + lane) * kQueries + row] = drawn[lane];
+      });
+  }
+
+  // Weights from scores, by what forward left of each row: exp(s - maximum) / sum. Lanes that see nothing have sum 0.
+  INLINE void load_statistics() const {
+    using V = Vec<T>;
+    const T *maxima = static_cast<const T*>(a.maxima) + row_number(), *totals = static_cast<const T*>(a.totals) + row_number();
+    for (Index lane = 0; lane < lanes; lane += kLanes) {
+      const int n = lanes_at(lane, rows);
+      const V most = load_lanes(maxima + lane, n), total = load_lanes(totals + lane, n);
+      select(most == constant<V>(-__builtin_inf()), zero<V>(), most).store(m.maxima + lane);
+      select(total == zero<V>(), zero<V>(), constant<V>(1) / total).store(m.totals + lane);
+    }
+  }
+};
+
+// -- Forward. An item is a block of queries of a head.
+
+// exp(s - maximum so far) in place of the scores. What came before is worth `rescale` of what it was; returns whether
+// that is less than 1 anywhere.
+template <class T>
+__attribute__((noinline)) bool exponentiate(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  const AttentionMemory<T>& m = pair.m;
+  bool rescales = false;
+  for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+    T* const scores = m.scores + lane;
+    const V before = V::load(m.maxima + lane);
+    V most = before;
+    for (Index t = 0; t < pair.keys; ++t) {
+      const V s = V::load(scores + t * kQueries);
+      most = select(most < s, s, most);  // a NaN is passed over: the sum brings it in
+    }
+    const V shift = select(most == constant<V>(-__builtin_inf()), zero<V>(), most);
+    const V factor = exp(before - shift);
+    V total = zero<V>();
+    for (Index t = 0; t < pair.keys; ++t) {
+      const V e = exp(V::load(scores + t * kQueries) - shift);
+      e.store(scores + t * kQueries);
+      total = total + e;
+    }
+    most.store(m.maxima + lane);
+    factor.store(m.rescale + lane);
+    fma(V::load(m.totals + lane), factor, total).store(m.totals + lane);
+    rescales |= any(!(factor == constant<V>(1)));
+  }
+  return rescales;
+}
+
+// Each row of a matrix times a number.
+template <class T>
+__attribute__((noinline)) void scale_rows(T* matrix, Index rows, Index width, const T* factors) {
+  using V = Vec<T>;
+  for (Index row = 0; row < rows; ++row, matrix += width) {
+    const V factor = V::all(factors[row]);
+    each_vector(width, [&](Index c, int n) { store_lanes<T>(matrix + c, n, load_lanes<T>(matrix + c, n) * factor); });
+  }
+}
+
+template <class T>
+__attribute__((noinline)) void multiply_by_factors(const BlockPair<T>& pair, T* block) {
+  using V = Vec<T>;
+  for (Index t = 0; t < pair.keys; ++t)
+    for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+      const Index at = t * kQueries + lane;
+      (V::load(block + at) * V::load(pair.m.factors + at)).store(block + at);
+    }
+}
+
+// The sink takes its part of each row that sees something; what is kept of the rows, and y = sums / total.
+template <class T>
+__attribute__((noinline)) void finish_queries(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  const AttentionArguments& a = pair.a;
+  const AttentionMemory<T>& m = pair.m;
+  for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+    V most = V::load(m.maxima + lane), total = V::load(m.totals + lane), factor = constant<V>(1);
+    const auto sees_nothing = total == zero<V>();
+    if (a.sinks) {
+      const V sink = V::all(static_cast<const T*>(a.sinks)[pair.place.head * a.sink_stride]), before = most;
+      most = select(before < sink, sink, before);
+      factor = exp(before - most);
+      total = fma(total, factor, exp(sink - most));
+      most = select(sees_nothing, constant<V>(-__builtin_inf()), most);
+      total = select(sees_nothing, zero<V>(), total);
+    }
+    const int n = lanes_at(lane, pair.rows);
+    store_lanes<T>(static_cast<T*>(a.maxima) + pair.row_number() + lane, n, most);
+    store_lanes<T>(static_cast<T*>(a.totals) + pair.row_number() + lane, n, total);
+    select(sees_nothing, zero<V>(), factor / total).store(m.rescale + lane);
+  }
+  // Adding +0 leaves no trace of the sign of a zero, which hidden keys might have turned.
+  T* y = pair.row_of(a.y, pair.place.head, pair.i);
+  for (Index row = 0; row < pair.rows; ++row, y += a.y.row) {
+    const T* sums = m.sums + row * a.value_width;
+    const V factor = V::all(m.rescale[row]);
+    each_vector(a.value_width,
+                [&](Index c, int n) { store_lanes<T>(y + c, n, load_lanes(sums + c, n) * factor + zero<V>()); });
+  }
+}
+
+template <class T>
+void attend_queries(BlockPair<T>& pair) {
+  const AttentionArguments& a = pair.a;
+  const AttentionMemory<T>& m = pair.m;
+  const T one = scale_of(m.sums, 1);
+  for (Index lane = 0; lane < kQueries; lane += kLanes) constant<Vec<T>>(-__builtin_inf()).store(m.maxima + lane);
+  clear(m.totals, kQueries);
+  bool started = false;
+  const KeyRange range = pair.seen_keys();
+  for (Index block = range.begin / kAttentionKeys * kAttentionKeys; block < range.end; block += kAttentionKeys) {
+    if (!pair.take_keys(block, range)) continue;
+    pair.compute_scores(false);
+    const T* v = pair.row_of(a.v, pair.key_head, pair.j);
+    const T* seen = pair.hides && !all_finite(v, a.v.row, pair.keys, a.value_width) ? pair.mark_seen() : nullptr;
+    if (exponentiate(pair) && started) scale_rows(m.sums, pair.rows, a.value_width, m.rescale);
+    if (a.drops) {
+      pair.draw_factors();
+      multiply_by_factors(pair, m.scores);
+    }
+    multiply_blocks<T>({m.sums, a.value_width, m.scores, 1, kQueries, v, a.v.row, pair.rows, a.value_width, pair.keys, one,
+                        started, seen});  // sums += weightsᵀ v
+    started = true;
+  }
+  if (!started) clear(m.sums, pair.rows * a.value_width);
+  finish_queries(pair);
+}
+
+INLINE Index query_blocks(const AttentionArguments& a) { return pieces(a.queries, kQueries); }
+
+// The last queries, which may see most, go first.
+template <class T>
+void attention(const void* arguments, Index begin, Index end) {
+  const auto& a = *static_cast<const AttentionArguments*>(arguments);
+  const AttentionMemory<T> memory(a);
+  const Index blocks = query_blocks(a);
+  for (Index item = begin; item < end; ++item) {
+    const Index of_head = item / blocks;
+    BlockPair<T> pair(a, memory, of_head / a.heads, of_head % a.heads);
+    pair.take_queries((blocks - 1 - item % blocks) * kQueries);
+    attend_queries(pair);
+  }
+}
+
+// The weights themselves, [..., L, S]: y is their place, and zero before. An item is as above.
+template <class T>
+void attention_weights(const void* arguments, Index begin, Index end) {
+  using V = Vec<T>;
+  const auto& a = *static_cast<const AttentionArguments*>(arguments);
+  const AttentionMemory<T> m(a);
+  const Index blocks = query_blocks(a);
+  for (Index item = begin; item < end; ++item) {
+    const Index of_head = item / blocks;
+    BlockPair<T> pair(a, m, of_head / a.heads, of_head % a.heads);
+    pair.take_queries(item % blocks * kQueries);
+    pair.load_statistics();
+    T* y = pair.row_of(a.y, pair.place.head, pair.i);
+    const KeyRange range = pair.seen_keys();
+    for (Index block = range.begin / kAttentionKeys * kAttentionKeys; block < range.end; block += kAttentionKeys) {
+      if (!pair.take_keys(block, range)) continue;
+      pair.compute_scores(false);
+      for (Index t = 0; t < pair.keys; ++t)
+        for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+          T* at = m.scores + t * kQueries + lane;
+          const V s = V::load(at), p = exp(s - V::load(m.maxima + lane)) * V::load(m.totals + lane);
+          select(s == constant<V>(-__builtin_inf()), zero<V>(), p).store(at);
+        }
+      copy_matrix(y + pair.j, a.y.row, m.scores, 1, kQueries, pair.rows, pair.keys);
+    }
+  }
+}
+
+// -- Backward. With p the weights, D = dy·y of a row, and dp = dy vᵀ: ds = p (dp - D), and from there
+// dq = scale ds k, dk = scale dsᵀ q, dv = pᵀ dy. Dropout multiplies p in dv, and dp, by its factors.
+
+// D of each row of the block, for the pass over keys to find it, too.
+template <class T>
+__attribute__((noinline)) void row_dots(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  const AttentionArguments& a = pair.a;
+  const T *y = pair.row_of(a.y, pair.place.head, pair.i), *dy = pair.row_of(a.dy, pair.place.head, pair.i);
+  T* kept = static_cast<T*>(a.dots) + pair.row_number();
+  clear(pair.m.dots, kQueries);
+  for (Index row = 0; row < pair.rows; ++row, y += a.y.row, dy += a.dy.row) {
+    V lanes = zero<V>();
+    each_vector(a.value_width, [&](Index c, int n) { lanes = fma(load_lanes(y + c, n), load_lanes(dy + c, n), lanes); });
+    kept[row] = pair.m.dots[row] = sum(lanes);
+  }
+}
+
+// dsink of each row: -p_sink D, with p_sink = exp(sink - maximum) / sum.
+template <class T>
+__attribute__((noinline)) void sink_slopes(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  const AttentionArguments& a = pair.a;
+  const V sink = V::all(static_cast<const T*>(a.sinks)[pair.place.head * a.sink_stride]);
+  T* to = static_cast<T*>(a.dsinks) + pair.row_number();
+  for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+    const V inverse = V::load(pair.m.totals + lane), p = exp(sink - V::load(pair.m.maxima + lane)) * inverse;
+    const V slope = zero<V>() - p * V::load(pair.m.dots + lane);
+    store_lanes<T>(to + lane, lanes_at(lane, pair.rows), select(inverse == zero<V>(), zero<V>(), slope));
+  }
+}
+
+// p in place of the scores, and ds in place of dp. What is hidden gets exactly 0, whatever stands there.
+template <class T>
+__attribute__((noinline)) void weights_and_slopes(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  const AttentionMemory<T>& m = pair.m;
+  const bool drops = pair.a.drops, hides = pair.hides;
+  const V none = constant<V>(-__builtin_inf());
+  for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+    const V most = V::load(m.maxima + lane), inverse = V::load(m.totals + lane), dot = V::load(m.dots + lane);
+    for (Index t = 0; t < pair.keys; ++t) {
+      const Index at = t * kQueries + lane;
+      const V s = V::load(m.scores + at);
+      V p = exp(s - most) * inverse, dp = V::load(m.slopes + at), used = p;
+      if (drops) {
+        const V factor = V::load(m.factors + at);
+        dp = dp * factor;
+        used = p * factor;
+      }
+      V ds = p * (dp - dot);
+      if (hides) {
+        used = select(s == none, zero<V>(), used);
+        ds = select(s == none, zero<V>(), ds);
+      }
+      used.store(m.scores + at);
+      ds.store(m.slopes + at);
+    }
+  }
+}
+
+// From the slopes of the capped scores to those of the plain ones. A hidden pair stays 0, even where tanh was NaN.
+template <class T>
+__attribute__((noinline)) void uncap_slopes(const BlockPair<T>& pair) {
+  using V = Vec<T>;
+  for (Index t = 0; t < pair.keys; ++t)
+    for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+      const Index at = t * kQueries + lane;
+      const V ds = V::load(pair.m.slopes + at);
+      select(ds == zero<V>(), ds, ds * V::load(pair.m.caps + at)).store(pair.m.slopes + at);
+    }
+}
+
+// Everything that a pair of blocks adds to the gradients: to those of queries, of keys, or of both.
+template <class T>
+void add_gradients(BlockPair<T>& pair, bool queries, bool keys) {
+  const AttentionArguments& a = pair.a;
+  const AttentionMemory<T>& m = pair.m;
+  const T one = scale_of(m.sums, 1), scale = scale_of(m.sums, a.scale);
+  const T *k = pair.row_of(a.k, pair.key_head, pair.j), *v = pair.row_of(a.v, pair.key_head, pair.j);
+  const T *q = pair.row_of(a.q, pair.place.head, pair.i), *dy = pair.row_of(a.dy, pair.place.head, pair.i);
+  pair.compute_scores(true);
+  multiply_blocks<T>({m.slopes, kQueries, v, a.v.row, 1, m.upstream, kQueries, pair.keys, pair.lanes, a.value_width, one,
+                      false, nullptr});  // dpᵀ = v dyᵀ
+  const bool plain = !pair.hides || (all_finite(k, a.k.row, pair.keys, a.width) &&
+                                     all_finite(q, a.q.row, pair.rows, a.width) &&
+                                     all_finite(dy, a.dy.row, pair.rows, a.value_width));
+  const T* seen = plain ? nullptr : pair.mark_seen();
+  if (a.drops) pair.draw_factors();
+  weights_and_slopes(pair);
+  if (queries && a.dscores.data)
+    copy_matrix(pair.row_of(a.dscores, pair.place.head, pair.i) + pair.j, a.dscores.row, m.slopes, 1, kQueries, pair.rows,
+                pair.keys);
+  if (a.softcap > 0) uncap_slopes(pair);
+  if (keys && a.dv.data)  // dv += pᵀ dy
+    multiply_blocks<T>({pair.row_of(a.dv, pair.key_head, pair.j), a.dv.row, m.scores, kQueries, 1, dy, a.dy.row, pair.keys,
+                        a.value_width, pair.rows, one, true, seen});
+  if (keys && a.dk.data)  // dk += scale dsᵀ q
+    multiply_blocks<T>({pair.row_of(a.dk, pair.key_head, pair.j), a.dk.row, m.slopes, kQueries, 1, q, a.q.row, pair.keys,
+                        a.width, pair.rows, scale, true, seen});
+  if (queries && a.dq.data)  // dq += scale ds k
+    multiply_blocks<T>({m.sums, a.width, m.slopes, 1, kQueries, k, a.k.row, pair.rows, a.width, pair.keys, scale, true,
+                        seen});
+}
+
+template <class T>
+INLINE void take_queries_backward(BlockPair<T>& pair, Index first) {
+  pair.take_queries(first);
+  pair.transpose(pair.m.upstream, pair.row_of(pair.a.dy, pair.place.head, first), pair.a.dy.row, pair.a.value_width);
+  pair.load_statistics();
+}
+
+// A block of queries against all keys that it sees: dq, and where `keys` is set its part of dk and dv.
+template <class T>
+void backward_of_queries(BlockPair<T>& pair, Index first, bool keys) {
+  using V = Vec<T>;
+  const AttentionArguments& a = pair.a;
+  const AttentionMemory<T>& m = pair.m;
+  take_queries_backward(pair, first);
+  row_dots(pair);
+  if (a.dsinks) sink_slopes(pair);
+  if (a.dq.data) clear(m.sums, pair.rows * a.width);
+  const KeyRange range = pair.seen_keys();
+  for (Index block = range.begin / kAttentionKeys * kAttentionKeys; block < range.end; block += kAttentionKeys)
+    if (pair.take_keys(block, range)) add_gradients(pair, true, keys);
+  if (!a.dq.data) return;
+  T* dq = pair.row_of(a.dq, pair.place.head, pair.i);
+  for (Index row = 0; row < pair.rows; ++row, dq += a.dq.row)
+    each_vector(a.width, [&](Index c, int n) {
+      const V total = load_lanes<T>(m.sums + row * a.width + c, n) + zero<V>();
+      store_lanes<T>(dq + c, n, a.adds_to_dq ? load_lanes<T>(dq + c, n) + total : total);
+    });
+}
+
+// dk and dv of keys first ... end - 1 start from 0, unless they are added to.
+template <class T>
+INLINE void clear_keys(const BlockPair<T>& pair, Index first, Index end) {
+  const AttentionArguments& a = pair.a;
+  for (Index key = first; key < end; ++key) {
+    if (a.dk.data && !a.adds_to_dk) clear(pair.row_of(a.dk, pair.key_head, key), a.width);
+    if (a.dv.data && !a.adds_to_dv) clear(pair.row_of(a.dv, pair.key_head, key), a.value_width);
+  }
+}
+
+// Everything at once: an item is a head of keys, with all heads of queries that read it, in order.
+template <class T>
+void attention_backward(const void* arguments, Index begin, Index end) {
+  const auto& a = *static_cast<const AttentionArguments*>(arguments);
+  const AttentionMemory<T> memory(a);
+  const Index group = a.heads / a.key_heads, blocks = query_blocks(a);
+  for (Index item = begin; item < end; ++item)
+    for (Index head = item % a.key_heads * group, last = head + group; head < last; ++head) {
+      BlockPair<T> pair(a, memory, item / a.key_heads, head);
+      if (head + group == last) clear_keys(pair, 0, a.keys);
+      for (Index block = 0; block < blocks; ++block) backward_of_queries(pair, block * kQueries, true);
+    }
+}
+
+// The same in two passes, of which each computes the weights anew, for where there are few heads and many threads. The
+// sums have the same order, and so the same bits. Here an item is a block of queries ...
+template <class T>
+void attention_backward_queries(const void* arguments, Index begin, Index end) {
+  const auto& a = *static_cast<const AttentionArguments*>(arguments);
+  const AttentionMemory<T> memory(a);
+  const Index blocks = query_blocks(a);
+  for (Index item = begin; item < end; ++item) {
+    const Index of_head = item / blocks;
+    BlockPair<T> pair(a, memory, of_head / a.heads, of_head % a.heads);
+    backward_of_queries(pair, (blocks - 1 - item % blocks) * kQueries, false);
+  }
+}
+
+// ... and here a block of keys.
+template <class T>
+void attention_backward_keys(const void* arguments, Index begin, Index end) {
+  const auto& a = *static_cast<const AttentionArguments*>(arguments);
+  const AttentionMemory<T> memory(a);
+  const Index group = a.heads / a.key_heads, key_blocks = pieces(a.keys, kAttentionKeys);
+  for (Index item = begin; item < end; ++item) {
+    const Index block = item % key_blocks * kAttentionKeys, of_head = item / key_blocks;
+    for (Index head = of_head % a.key_heads * group, last = head + group; head < last; ++head) {
+      BlockPair<T> pair(a, memory, of_head / a.key_heads, head);
+      if (head + group == last) clear_keys(pair, block, smaller(block + kAttentionKeys, a.keys));
+      for (Index first = 0; first < a.queries; first += kQueries) {
+        pair.i = first;
+        pair.rows = smaller(kQueries, a.queries - first);
+        const KeyRange range = pair.seen_keys();
+        if (range.begin >= block + kAttentionKeys || !pair.take_keys(block, range)) continue;
+        take_queries_backward(pair, first);
+        const T* dots = static_cast<const T*>(a.dots) + pair.row_number();
+        for (Index lane = 0; lane < pair.lanes; lane += kLanes)
+          load_lanes(dots + lane, lanes_at(lane, pair.rows)).store(pair.m.dots + lane);
+        add_gradients(pair, false, true);
+      }
+    }
+  }
+}
