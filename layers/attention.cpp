@@ -104,7 +104,9 @@ Var weigh(const AttentionCall& call, const Watched& watched) {
 
 }  // namespace
 
-AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOptions& options) {
+AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
+                                        std::source_location where) {
+  for (const Var& x : {q, k, v, options.bias.value_or(q), options.sinks.value_or(q)}) x.value(where);  // is alive
   const Index queries = q.rank() >= 2 ? q.size(-2) : 0, keys = k.rank() >= 2 ? k.size(-2) : 0;
   AttentionCall call{.q = q,
                      .k = k,

@@ -87,7 +87,8 @@ struct AttentionCall {
   std::array<Var, 5> inputs() const;
 };
 // What must outlive the options is in the scope's memory afterwards.
-AttentionCall prepare_attention(Var q, Var k, Var v, const AttentionOptions& options);
+AttentionCall prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
+                                std::source_location where = std::source_location::current());
 }  // namespace detail
 
 }  // namespace attune

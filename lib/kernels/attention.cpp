@@ -37,6 +37,10 @@ void check_shapes(const Shape& q, const Shape& k, const Shape& v) {
   check(q.last() > 0 && v.last() > 0, "attention: q {}, v {}: a head has no width", q, v);
 }
 
+void check_type(DType actual, DType expected) {
+  check(actual == expected, "attention: element types {} and {} differ", expected, actual);
+}
+
 void check_mask(const AttentionMask& mask, const Shape& scores) {
   const Index batch = batch_of(scores), keys = scores.last();
   if (!mask.lengths.empty()) {
@@ -160,23 +164,23 @@ void check_statistics(const ConstView& statistics, const Attention& a) {
 
 Shape check_attention(const Attention& a) {
   const DType type = a.q.dtype();
-  check(is_float(type), "attention: {} has no arithmetic", type);
-  check(a.k.dtype() == type && a.v.dtype() == type, "attention: element types {}, {} and {} of q, k and v differ", type,
-        a.k.dtype(), a.v.dtype());
+  check(is_float(type), "attention: it computes with f32, f64 or dual, and got {}", type);
+  for (const ConstView* x : {&a.k, &a.v}) check_type(x->dtype(), type);
   check_shapes(a.q.shape(), a.k.shape(), a.v.shape());
   check(a.softcap >= 0, "attention: a softcap of {} is below 0", a.softcap);
   Shape scores = a.q.shape();
   scores[scores.rank() - 1] = a.k.shape().last(1);
   if (a.bias) {
-    check(a.bias->dtype() == type, "attention: a bias of {} cannot be added to scores of {} (to hide keys, use Mask::allow)",
-          a.bias->dtype(), type);
+    check(a.bias->dtype() != i32, "attention: a bias is added to the scores, which i32 cannot be: Mask::allow hides keys");
+    check_type(a.bias->dtype(), type);
     check(broadcasts_to(a.bias->shape(), scores), "attention: bias {} does not stretch to the scores {}", a.bias->shape(),
           scores);
   }
-  if (a.sinks)
-    check(a.sinks->dtype() == type && a.sinks->shape() == Shape{heads_of(scores)},
-          "attention: sinks {} {} are not one {} for each of {} heads", a.sinks->dtype(), a.sinks->shape(), type,
-          heads_of(scores));
+  if (a.sinks) {
+    check_type(a.sinks->dtype(), type);
+    check(a.sinks->shape() == Shape{heads_of(scores)}, "attention: sinks {} are not one for each of {} heads",
+          a.sinks->shape(), heads_of(scores));
+  }
   check_mask(a.mask, scores);
   return scores;
 }

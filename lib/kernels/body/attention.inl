@@ -440,18 +440,25 @@ void attention_weights(const void* arguments, Index begin, Index end) {
 // -- Backward. With p the weights, D = dy·y of a row, and dp = dy vᵀ: ds = p (dp - D), and from there
 // dq = scale ds k, dk = scale dsᵀ q, dv = pᵀ dy. Dropout multiplies p in dv, and dp, by its factors.
 
-// D of each row of the block, for the pass over keys to find it, too.
+// D of each row of the block, for the pass over keys to find it, too. It is summed as dp is, so that dp - D is exactly 0
+// where a query sees a single key.
 template <class T>
 __attribute__((noinline)) void row_dots(const BlockPair<T>& pair) {
   using V = Vec<T>;
   const AttentionArguments& a = pair.a;
-  const T *y = pair.row_of(a.y, pair.place.head, pair.i), *dy = pair.row_of(a.dy, pair.place.head, pair.i);
+  const AttentionMemory<T>& m = pair.m;
+  pair.transpose(m.sums, pair.row_of(a.y, pair.place.head, pair.i), a.y.row, a.value_width);
   T* kept = static_cast<T*>(a.dots) + pair.row_number();
-  clear(pair.m.dots, kQueries);
-  for (Index row = 0; row < pair.rows; ++row, y += a.y.row, dy += a.dy.row) {
-    V lanes = zero<V>();
-    each_vector(a.value_width, [&](Index c, int n) { lanes = fma(load_lanes(y + c, n), load_lanes(dy + c, n), lanes); });
-    kept[row] = pair.m.dots[row] = sum(lanes);
+  for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+    V total = zero<V>();
+    for (Index start = 0; start < a.value_width; start += kGemmDepth) {
+      V part = zero<V>();
+      for (Index c = start; c < smaller(start + kGemmDepth, a.value_width); ++c)
+        part = fma(V::load(m.sums + c * kQueries + lane), V::load(m.upstream + c * kQueries + lane), part);
+      total = start == 0 ? part : total + part;
+    }
+    total.store(m.dots + lane);
+    store_lanes<T>(kept + lane, lanes_at(lane, pair.rows), total);
   }
 }
 
