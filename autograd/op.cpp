@@ -154,13 +154,12 @@ bool needs_grad_here(Var x, const source_location& where) {
 bool have_distinct_gradients(const Node& a, const Node& b) {
   return a.root != b.root || (!a.place && !b.place && !overlap(a.value, b.value));
 }
-}  // namespace
 
-std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
+template <std::size_t n>
+std::array<Out, n> distinct_places(const Var (&targets)[n], const source_location& where) {
   Workspace& w = workspace();
-  const Var targets[] = {a, b, c};
-  std::array<Out, 3> places;
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  std::array<Out, n> places;
+  for (std::size_t i = 0; i < n; ++i) {
     bool distinct = true;
     for (std::size_t before = 0; before < i; ++before)
       distinct &= have_distinct_gradients(VarAccess::node(targets[before], where), VarAccess::node(targets[i], where));
@@ -173,6 +172,12 @@ std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) {
   }
   return places;
 }
+
+}  // namespace
+
+std::array<Out, 2> add_to(Var a, Var b, source_location where) { return distinct_places({a, b}, where); }
+
+std::array<Out, 3> add_to(Var a, Var b, Var c, source_location where) { return distinct_places({a, b, c}, where); }
 
 Var scalar(double number, Var like, source_location where) {
   open_scope(where);

@@ -47,6 +47,7 @@ Out add_to(Var x, std::source_location where = std::source_location::current());
 
 // The same for a kernel that writes several gradients at once: the places are distinct memory even where the Vars are
 // not (as in layer_norm(x, g, g)); what a later one caught is added when the rule is done.
+std::array<Out, 2> add_to(Var a, Var b, std::source_location where = std::source_location::current());
 std::array<Out, 3> add_to(Var a, Var b, Var c, std::source_location where = std::source_location::current());
 
 // dx += dy, summed over the axes along which x was stretched to y's shape. Where nobody else needs dy afterwards, and x

@@ -27,8 +27,10 @@ struct Linear {
 
   // [..., in] -> [..., out]
   Var operator()(Var x) const {
-    Var y = matmul(x, weight);
-    return bias.exists() ? y + bias : y;
+    const Var matrix = weight;
+    if (!bias.exists()) return matmul(x, matrix);
+    const Var shift = bias;
+    return linear(x, matrix, shift);
   }
 
   void each(auto&& visit) { visit("weight", weight), visit("bias", bias); }

@@ -1,4 +1,4 @@
-// The sizes of a tensor: up to six axes, stored inline. A scalar has rank 0.
+// The sizes of a tensor: up to six axes, stored inline. A scalar has rank 0. And lists of axes.
 #pragma once
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 #include <span>
+#include <type_traits>
 
 #include "attune/lib/error.h"
 
@@ -57,6 +58,31 @@ class Shape {
  private:
   std::array<Index, kMaxRank> sizes_{};
   int rank_ = 0;
+};
+
+// Axes by their numbers, negative ones counted from the end: {0, 2}, a span or vector of them, or a single one.
+class AxisList {
+ public:
+  constexpr AxisList() = default;
+  AxisList(int axis) : AxisList(std::span(&axis, 1)) {}                                                // NOLINT
+  AxisList(std::initializer_list<int> axes) : AxisList(std::span(axes.begin(), axes.size())) {}        // NOLINT
+  AxisList(std::span<const int> axes) : size_(axes.size()) {                                           // NOLINT
+    check(axes.size() <= kMaxRank, "axes: {} are named, above the limit of {}", axes.size(), kMaxRank);
+    std::copy(axes.begin(), axes.end(), axes_.begin());
+  }
+  template <class Range>
+    requires std::is_convertible_v<const Range&, std::span<const int>>
+  AxisList(const Range& axes) : AxisList(std::span<const int>(axes)) {}  // NOLINT: a vector or an array is one
+
+  const int* begin() const { return axes_.data(); }
+  const int* end() const { return axes_.data() + size_; }
+  std::size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  int operator[](std::size_t place) const { return axes_[place]; }
+
+ private:
+  std::array<int, kMaxRank> axes_{};
+  std::size_t size_ = 0;
 };
 
 // The common shape of two operands: sizes of 1, and missing leading axes, stretch. `op` is named in the error.

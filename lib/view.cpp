@@ -137,7 +137,7 @@ void Layout::transpose() {
   std::swap(strides[at(rank - 1)], strides[at(rank - 2)]);
 }
 
-void Layout::permute(std::span<const int> order) {
+void Layout::permute(const AxisList& order) {
   const Layout before = *this;
   const int rank = shape.rank();
   std::bitset<kMaxRank> seen;
@@ -151,7 +151,7 @@ void Layout::permute(std::span<const int> order) {
     strides[to] = before.strides[at(from)];
   }
   if (!is_permutation)
-    check(false, "permute: {} does not name each axis of {} once", fmt::format("({})", fmt::join(order, ", ")),
+    check(false, "permute: {} does not name each axis of {} once", fmt::format("({})", fmt::join(order.begin(), order.end(), ", ")),
           before.shape);
 }
 

@@ -24,7 +24,7 @@ struct Layout {
   Index slice(int axis, Index begin, Index end, Index step);
   Index select(int axis, Index index);
   void transpose();
-  void permute(std::span<const int> order);
+  void permute(const AxisList& order);
   void reshape(std::span<const Index> target);
   void expand(const Shape& target);
 };
@@ -82,10 +82,7 @@ class BasicView {
   }
   // The last two axes swapped.
   BasicView t() const { return with([](auto& layout) { layout.transpose(); }); }
-  BasicView permute(std::initializer_list<int> order) const {
-    return permute(std::span(order.begin(), order.size()));
-  }
-  BasicView permute(std::span<const int> order) const {
+  BasicView permute(const AxisList& order) const {
     return with([&](auto& layout) { layout.permute(order); });
   }
   // The same elements in another shape; one size may be -1. Throws where only a copy could do it.

@@ -12,13 +12,26 @@ bool rows_merge(const ConstView& x) {
 }  // namespace
 
 Shape matmul_shape(const Shape& a, const Shape& b) {
-  check(a.rank() >= 2 && b.rank() >= 2, "matmul: {} x {}: both must have two axes or more", a, b);
-  check(a.last() == b.last(1), "matmul: {} x {}: inner sizes {} and {} differ", a, b, a.last(), b.last(1));
+  check(a.rank() >= 1 && b.rank() >= 1, "matmul: {} x {}: a scalar has no axis to sum over", a, b);
+  const Index inner = b.rank() == 1 ? b.last() : b.last(1);
+  check(a.last() == inner, "matmul: {} x {}: inner sizes {} and {} differ", a, b, a.last(), inner);
+  if (a.rank() == 1 || b.rank() == 1) return {};  // it is asked again with matrices
   Shape batch_a(std::span(a.begin(), a.end() - 2)), batch_b(std::span(b.begin(), b.end() - 2));
   Shape shape = broadcast(batch_a, batch_b, "matmul");
   shape.append(a.last(1));
   shape.append(b.last());
   return shape;
+}
+
+Var matmul_with_vector(Var a, Var b, double scale) {
+  const bool row = a.rank() == 1, column = b.rank() == 1;
+  const Var left = row ? reshape(a, {1, a.size(0)}) : a;
+  const Var right = column ? reshape(b, {b.size(0), 1}) : b;
+  const Var product = matmul(left, right, scale);
+  Shape shape(std::span(product.shape().begin(), product.shape().end() - 2));
+  if (!row) shape.append(product.size(-2));
+  if (!column) shape.append(product.size(-1));
+  return reshape(product, shape);
 }
 
 ConstView flat_rows(const ConstView& x) {

@@ -1,13 +1,14 @@
-// y = a b: the matrix product over the last two axes, [..., M, K] x [..., K, N] -> [..., M, N].
+// y = a b: the matrix product over the last two axes, [..., M, K] x [..., K, N] -> [..., M, N], and with vectors.
 #pragma once
 
-#include "attune/autograd/op.h"
+#include "attune/autograd/ops/reshape.h"
 #include "attune/lib/kernels/gemm.h"
 
 namespace attune {
 
 namespace detail {
 Shape matmul_shape(const Shape& a, const Shape& b);
+Var matmul_with_vector(Var a, Var b, double scale);
 // The rows of all batches as one matrix, copied only where strides leave no other way.
 ConstView flat_rows(const ConstView& x);
 // The same for a place to write: write(rows) sees one matrix.
@@ -20,9 +21,11 @@ void add_rows(const Out& place, F&& write) {
 }  // namespace detail
 
 // Leading axes broadcast. A matrix b under a batched a, as a layer's weight is, is one product over all rows. `scale`
-// multiplies the result (attention's 1/sqrt(d) costs nothing here).
+// multiplies the result (attention's 1/sqrt(d) costs nothing here). A vector on the left is a row, one on the right a
+// column, and the axis that it lacks is missing in the result: [K] x [K, N] -> [N], [M, K] x [K] -> [M], [K] x [K] -> [].
 inline Var matmul(Var a, Var b, double scale = 1) {
   const Shape shape = detail::matmul_shape(a.shape(), b.shape());
+  if (a.rank() == 1 || b.rank() == 1) return detail::matmul_with_vector(a, b, scale);
   Var y = output(shape, {a, b});
   if (b.rank() == 2) {
     const ConstView rows = detail::flat_rows(a.value());

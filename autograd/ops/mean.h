@@ -1,11 +1,11 @@
 // y = the mean of x over some axes, or over all.
 #pragma once
 
-#include "attune/autograd/ops/sum.h"
+#include "attune/autograd/reduction.h"
 
 namespace attune {
 
-inline Var mean(Var x, std::initializer_list<int> axes = {}, Axes reduced = Axes::go) {
+inline Var mean(Var x, const AxisList& axes = {}, Axes reduced = Axes::go) {
   const Shape kept = reduced_shape(x.shape(), axes, "mean"), full = x.shape();
   check(full.count() > 0, "mean: {} has no element to average", full);
   Var y = output(reduced == Axes::stay ? kept : without_axes(x.shape(), axes), {x}, Saves::nothing);

@@ -5,7 +5,7 @@
 
 namespace attune {
 
-inline Var permute(Var x, std::initializer_list<int> order) {
+inline Var permute(Var x, const AxisList& order) {
   return view_of("permute", x, [=](const View& v) { return v.permute(order); });
 }
 

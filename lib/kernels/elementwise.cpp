@@ -241,4 +241,17 @@ Number::Number(double number, DType dtype) : view_(bits_, Shape{}, dtype) {
   });
 }
 
+void divergence(const Out& y, const ConstView& t, const ConstView& x) {
+  map("divergence", table().divergence, 6, y, {&t, &x});
+}
+void divergence_backward(const Out& dt, const ConstView& dy, const ConstView& t, const ConstView& x) {
+  map("divergence_backward", table().divergence_backward, 6, dt, {&dy, &t, &x});
+}
+void binary_entropy(const Out& y, const ConstView& x, const ConstView& t) {
+  map("binary_entropy", table().binary_entropy, 12, y, {&x, &t});
+}
+void binary_entropy_backward(const Out& dx, const ConstView& dy, const ConstView& x, const ConstView& t) {
+  map("binary_entropy_backward", table().binary_entropy_backward, 8, dx, {&dy, &x, &t});
+}
+
 }  // namespace attune::kernels

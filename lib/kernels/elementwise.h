@@ -86,4 +86,14 @@ class Number {
   ConstView view_;
 };
 
+// y = t * (log(t) - x), 0 where t is 0: a term of the divergence of the distribution t from the one whose logarithm is x.
+void divergence(const Out& y, const ConstView& t, const ConstView& x);
+// dt = dy * (log(t) + 1 - x), 0 where t is 0.
+void divergence_backward(const Out& dt, const ConstView& dy, const ConstView& t, const ConstView& x);
+
+// y = -t log s(x) - (1 - t) log(1 - s(x)) with the logistic function s(x) = 1 / (1 + exp(-x)); for any x that is finite.
+void binary_entropy(const Out& y, const ConstView& x, const ConstView& t);
+// dx = dy * (s(x) - t).
+void binary_entropy_backward(const Out& dx, const ConstView& dy, const ConstView& x, const ConstView& t);
+
 }  // namespace attune::kernels

@@ -19,33 +19,12 @@ LayerNormArguments arguments_of(const char* op, const ConstView& x, const ConstV
   return arguments;
 }
 
-void check_type(const char* op, const ConstView& x, const ConstView& other) {
-  check(x.dtype() == other.dtype(), "{}: element types {} and {} differ", op, x.dtype(), other.dtype());
-}
-
 void check_statistics(const char* op, const ConstView& statistics, const ConstView& x) {
   Shape expected = without_last(x.shape());
   expected.append(3);
   check_type(op, x, statistics);
   check(statistics.shape() == expected, "{}: statistics of {} do not fit {}: {} would", op,
         statistics.shape(), x.shape(), expected);
-}
-
-// Adds up the chunks' sums for one of the parameters, dweight or dbias, whose first number is `partials`.
-void add_chunks(const Out& out, const void* partials, const LayerNormArguments& norm) {
-  if (!out) return;
-  const DType type = out.view.dtype();
-  FoldArguments fold{};
-  fold.partials = partials;
-  fold.chunks = (norm.count + kNormChunk - 1) / kNormChunk;
-  fold.stride = 2 * norm.width;
-  fold.width = norm.width;
-  fold.y = out.view.data();
-  fold.y_stride = out.view.stride(0);
-  fold.accumulate = out.accumulate;
-  fold.divisor = 1;
-  const Index items = (fold.width + kFoldBlock - 1) / kFoldBlock;
-  run(body_of(table().fold, type), type, &fold, items, kFoldBlock * fold.chunks);
 }
 
 void check_parameter(const char* name, const Out& gradient, const ConstView& x, const ConstView& weight) {
@@ -112,8 +91,8 @@ void layer_norm_backward(const Out& dx, const Out& dweight, const Out& dbias, co
   arguments.partials = partials;
   run(body_of(table().layer_norm_backward, type), type, &arguments, chunks, kNormChunk * (32 + 3 * width));
   out.finish();
-  add_chunks(dweight, partials, arguments);
-  add_chunks(dbias, partials ? partials + width * size_of(type) : nullptr, arguments);
+  fold_chunks(dweight, partials, chunks, 2 * width);
+  fold_chunks(dbias, partials ? partials + width * size_of(type) : nullptr, chunks, 2 * width);
 }
 
 }  // namespace attune::kernels

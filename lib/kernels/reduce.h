@@ -9,6 +9,13 @@
 
 #include "attune/lib/view.h"
 
+namespace attune {
+
+// What becomes of a loss that is one number for each element, or row: their mean, their sum, or all of them.
+enum class Reduction { mean, sum, none };
+
+}  // namespace attune
+
 namespace attune::kernels {
 
 // y = the sum of x over the axes along which y has size 1, or lacks (leading axes): y's shape must stretch to

@@ -1,6 +1,7 @@
 #include "attune/lib/kernels/rowwise.h"
 
 #include "attune/lib/kernels/elementwise.h"
+#include "attune/lib/kernels/run.h"
 #include "attune/lib/memory.h"
 
 namespace attune::kernels {
@@ -64,6 +65,45 @@ ConstView dense_rows(const ConstView& x, int slot) {
   const View dense = scratch(slot, x.shape(), x.dtype());
   copy(dense, x);
   return dense;
+}
+
+void check_type(const char* op, const ConstView& a, const ConstView& b) {
+  check(a.dtype() == b.dtype(), "{}: element types {} and {} differ", op, a.dtype(), b.dtype());
+}
+
+void check_same(const char* op, const ConstView& a, const ConstView& b) {
+  check_type(op, a, b);
+  check(a.shape() == b.shape(), "{}: shapes {} and {} differ", op, a.shape(), b.shape());
+}
+
+void check_row_results(const char* op, const ConstView& results, const ConstView& x, DType type) {
+  check(results.dtype() == type, "{}: element types {} and {} differ", op, type, results.dtype());
+  check(results.shape() == without_last(x.shape()), "{}: {} are not the rows of {}", op, results.shape(), x.shape());
+}
+
+RowArguments row_arguments(const char* op, const ConstView& x) {
+  check(is_float(x.dtype()), "{}: {} has no arithmetic", op, x.dtype());
+  check(x.rank() >= 1, "{}: {} has no row", op, x.shape());
+  RowArguments arguments{};
+  arguments.rows = row_space(x.shape());
+  arguments.width = x.shape().last();
+  return arguments;
+}
+
+void fold_chunks(const Out& gradient, const void* partials, Index chunks, Index stride) {
+  if (!gradient) return;
+  const DType type = gradient.view.dtype();
+  FoldArguments fold{};
+  fold.partials = partials;
+  fold.chunks = chunks;
+  fold.stride = stride;
+  fold.width = gradient.view.count();
+  fold.y = gradient.view.data();
+  fold.y_stride = gradient.view.stride(0);
+  fold.accumulate = gradient.accumulate;
+  fold.divisor = 1;
+  const Index items = (fold.width + kFoldBlock - 1) / kFoldBlock;
+  run(body_of(table().fold, type), type, &fold, items, kFoldBlock * chunks);
 }
 
 DenseOut::DenseOut(const Out& out, bool adds, int slot) : out_(out), view_(out.view), wanted_(out.wanted) {

@@ -40,6 +40,19 @@ class DenseOut {
   bool wanted_, accumulate_ = false, elsewhere_ = false;
 };
 
+// Throws where the element types, or those and the shapes, of two operands differ.
+void check_type(const char* op, const ConstView& a, const ConstView& b);
+void check_same(const char* op, const ConstView& a, const ConstView& b);
+// Throws unless `results` has a number of that type for each row of x.
+void check_row_results(const char* op, const ConstView& results, const ConstView& x, DType type);
+
+// The rows of x, of an element type with arithmetic; throws where it has none.
+RowArguments row_arguments(const char* op, const ConstView& x);
+
+// Adds up what chunks of rows left for a parameter's gradient of `width` numbers, chunk after chunk: `partials` is the
+// first of the first chunk, and the next chunk's are `stride` numbers further.
+void fold_chunks(const Out& gradient, const void* partials, Index chunks, Index stride);
+
 // Calls fail(id, position), which throws, for the first number of `ids` (i32) that is neither `ignored` nor
 // one of 0 ... size - 1. Returns how many are not ignored.
 inline constexpr Index kNothingIgnored = Index{1} << 40;

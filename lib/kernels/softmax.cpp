@@ -19,11 +19,6 @@ SoftmaxArguments arguments_of(const char* op, const View& out, const Visible& vi
   return arguments;
 }
 
-void check_same(const char* op, const ConstView& a, const ConstView& b) {
-  check(a.dtype() == b.dtype(), "{}: element types {} and {} differ", op, a.dtype(), b.dtype());
-  check(a.shape() == b.shape(), "{}: shapes {} and {} differ", op, a.shape(), b.shape());
-}
-
 void run_rows(const Bodies& bodies, const View& out, const SoftmaxArguments& arguments, Index cost) {
   const Index width = arguments.width;
   if (out.count() > 0)

@@ -118,8 +118,18 @@ struct SoftmaxArguments {
   Index shift;
 };
 
-// See layer_norm.h. An item of layer_norm is a row; one of layer_norm_backward is a chunk of rows, whose sums of dy * n
-// and of dy, 2 * width numbers, are left in `partials` (null: not wanted).
+// What the kernels of extremes.h, log_softmax.h and cumsum.h take. An item is a row.
+struct RowArguments {
+  RowSpace rows;
+  Index width;
+  RowOperand y, x, statistics;
+  RowOperand dx, dy;
+  bool accumulate;
+  bool backwards;  // cumsum: from the last element to the first
+};
+
+// See layer_norm.h and rms_norm.h. An item of the forward kernels is a row; one of the backward ones is a chunk of rows,
+// whose sums of dy * n and, of layer_norm, of dy are left in `partials` (null: not wanted), side by side.
 inline constexpr Index kNormChunk = 64;
 struct LayerNormArguments {
   RowSpace rows;
@@ -132,18 +142,19 @@ struct LayerNormArguments {
   double epsilon;
 };
 
-// See cross_entropy.h. An item of cross_entropy is a chunk of rows, whose loss is left in `partials` (as double or
-// dual); one of cross_entropy_backward is a row.
+// See cross_entropy.h. An item of the forward kernels is a chunk of rows, whose loss is left in `partials` (as double or
+// dual); one of the backward ones is a row. `loss`, of each row, may be unwanted; the stride of dloss is 0 where all
+// rows share one.
 inline constexpr Index kLossChunk = 16;
 struct CrossEntropyArguments {
   RowSpace rows;
   Index count, width;
-  RowOperand logits, targets, lse, dlogits;
+  RowOperand logits, targets, statistics, loss;
+  RowOperand dlogits, dloss;
   void* partials;
-  const void* dloss;
   bool accumulate;
   Index ignored;
-  double counted;
+  double smoothing, divisor;
 };
 
 // See embedding.h. An item of embedding is a row, one of embedding_backward a block of columns.
@@ -227,11 +238,15 @@ struct Table {
   Bodies power, power_backward, power_exponent_backward;
   Bodies relu, leaky_relu, absolute, sign, clamp, clamp_backward, where_positive;
   Bodies maximum, minimum, maximum_backward;
+  Bodies divergence, divergence_backward, binary_entropy, binary_entropy_backward;
 
   Bodies gemm, gemm_pack;
   TileSize gemm_tile[3];
   Bodies sum_last, sum_first, fold, squares;
-  Bodies softmax, softmax_backward, layer_norm, layer_norm_backward, cross_entropy, cross_entropy_backward;
+  Bodies max, min, extreme_backward, argmax, argmin, cumsum;
+  Bodies softmax, softmax_backward, logsumexp, logsumexp_backward, log_softmax, log_softmax_backward;
+  Bodies layer_norm, layer_norm_backward, rms_norm, rms_norm_backward;
+  Bodies cross_entropy, cross_entropy_backward, nll, nll_backward;
   Bodies embedding, embedding_backward, dropout_factors;
   Bodies attention, attention_weights, attention_backward, attention_backward_queries, attention_backward_keys;
   Bodies sgd, sgd_momentum, adam, lion;  // f32 and f64

@@ -124,6 +124,6 @@ TEST_CASE("linear: what is refused") {
   CHECK_THROWS_WITH_AS(linear({.in = -1, .out = 2}), "linear: no map from -1 to 2", std::invalid_argument);
   const Linear layer = linear({.in = 4, .out = 3});
   const NoGrad scope;
-  CHECK_THROWS_WITH_AS(layer(Tensor({2, 5})), "matmul: [2, 5] x [4, 3]: inner sizes 5 and 4 differ",
+  CHECK_THROWS_WITH_AS(layer(Tensor({2, 5})), "linear: [2, 5] x [4, 3]: inner sizes 5 and 4 differ",
                        std::invalid_argument);
 }

@@ -9,30 +9,32 @@ using namespace attune::check_kernels;
 namespace {
 
 struct Loss {
-  Tensor loss, lse;
+  Tensor loss, statistics;
 };
 
-Shape rows_of(const ConstView& logits) {
-  return Shape(std::span(logits.shape().begin(), logits.shape().end() - 1));
+// Two numbers for each row.
+Shape statistics_of(Shape logits) {
+  logits[logits.rank() - 1] = 2;
+  return logits;
 }
 
 Loss loss_of(const ConstView& logits, const ConstView& targets, Index ignored = -100) {
-  Loss result{Tensor(Shape{}, logits.dtype()), Tensor(rows_of(logits), logits.dtype())};
-  kernels::cross_entropy(result.loss, result.lse, logits, targets, ignored);
+  Loss result{Tensor(Shape{}, logits.dtype()), Tensor(statistics_of(logits.shape()), logits.dtype())};
+  kernels::cross_entropy(result.loss, result.statistics, logits, targets, {.ignored = ignored});
   return result;
 }
 
 Tensor gradient_of(const ConstView& dloss, const Loss& forward, const ConstView& logits,
                    const ConstView& targets, Index ignored = -100) {
   Tensor result(logits.shape(), logits.dtype());
-  kernels::cross_entropy_backward(result, dloss, forward.lse, logits, targets, ignored);
+  kernels::cross_entropy_backward(result, dloss, forward.statistics, logits, targets, {.ignored = ignored});
   return result;
 }
 
 // The definition; dloss is 1.
 struct Reference {
   double loss = 0;
-  std::vector<double> lse, gradient;
+  std::vector<double> statistics, gradient;
 
   Reference(const std::vector<double>& logits, const std::vector<double>& targets, double ignored = -100)
       : gradient(logits.size(), 0.0) {
@@ -44,7 +46,8 @@ struct Reference {
       long double most = x[0], sum = 0;
       for (std::size_t j = 0; j < classes; ++j) most = std::max<long double>(most, x[j]);
       for (std::size_t j = 0; j < classes; ++j) sum += std::exp(x[j] - most);
-      lse.push_back(static_cast<double>(most + std::log(sum)));
+      statistics.push_back(static_cast<double>(most));
+      statistics.push_back(static_cast<double>(1 / sum));
       if (targets[row] == ignored) continue;
       const auto target = static_cast<std::size_t>(targets[row]);
       total += (most - x[target]) + std::log(sum);
@@ -73,7 +76,7 @@ TEST_CASE("cross_entropy: the definition, for every number of classes") {
       const Loss forward = loss_of(logits, targets);
       const Reference expected(values(logits), values(targets));
       check_close(forward.loss, {expected.loss}, tolerance(dtype), dtype == f32 ? 1e-7 : 0);
-      check_close(forward.lse, expected.lse, tolerance(dtype), 1e-7);
+      check_close(forward.statistics, expected.statistics, tolerance(dtype));
       check_close(gradient_of(full({}, 1, dtype), forward, logits, targets), expected.gradient,
                   10 * tolerance(dtype), 0.01 * tolerance(dtype));
     }
@@ -88,28 +91,25 @@ TEST_CASE("cross_entropy: the same bits on every row, and in every layout") {
       const Tensor expected = on_every_row([&] {
         const Loss forward = loss_of(logits, targets);
         const Tensor gradient = gradient_of(dloss, forward, logits, targets);
-        return joined({&forward.loss, &forward.lse, &gradient});
+        return joined({&forward.loss, &forward.statistics, &gradient});
       });
       for (int layout = 0; layout < kLayouts; ++layout) {
         const int other = (layout + 1) % kLayouts;
         Tensor loss(Shape{}, dtype);
-        const Arranged lse = arrange(Tensor({3, 50}, dtype), layout),
+        const Arranged statistics = arrange(Tensor({3, 50, 2}, dtype), layout),
                        dlogits = arrange(Tensor(shape, dtype), layout);
         const Arranged x = arrange(logits, other), ids = arrange(targets, other);
-        kernels::cross_entropy(loss, lse.view, x.view, ids.view);
-        kernels::cross_entropy_backward(dlogits.view, dloss, lse.view, x.view, ids.view);
-        const Tensor dense_lse = Tensor::copy_of(lse.view), dense_gradient = Tensor::copy_of(dlogits.view);
+        kernels::cross_entropy(loss, statistics.view, x.view, ids.view);
+        kernels::cross_entropy_backward(dlogits.view, dloss, statistics.view, x.view, ids.view);
+        const Tensor dense_statistics = Tensor::copy_of(statistics.view),
+                     dense_gradient = Tensor::copy_of(dlogits.view);
         INFO(x.name);
-        CHECK(same_bits(joined({&loss, &dense_lse, &dense_gradient}), expected));
+        CHECK(same_bits(joined({&loss, &dense_statistics, &dense_gradient}), expected));
       }
     }
 }
 
 TEST_CASE("cross_entropy: huge logits, and -inf for what cannot be") {
-  CHECK(loss_of(tensor({{1e4, 1e4}}), tensor({0}, i32)).lse.at({0}) == doctest::Approx(10000.693147));
-  CHECK(loss_of(tensor({{88.5, 88.5}}), tensor({0}, i32)).lse.at({0}) == doctest::Approx(89.193147));
-  CHECK(loss_of(tensor({{-1000, -1000}}), tensor({0}, i32)).lse.at({0}) == doctest::Approx(-999.306853));
-
   const Tensor nasty =
       tensor({{1e4, -1e4, 9999.5}, {-1e300, 1e300, 0}, {3, 3, 3}, {-1e4, -1e4, -10001}}, f64);
   const Tensor targets = tensor({2, 1, 0, 2}, i32);
@@ -152,8 +152,8 @@ TEST_CASE("cross_entropy: one NaN in a row makes the loss NaN, wherever it stand
       logits.set({1, position}, kNan);
       const Loss forward = loss_of(logits, tensor({0, 0, 0}, i32));
       CHECK(std::isnan(forward.loss.item()));
-      CHECK(std::isnan(forward.lse.at({1})));
-      CHECK(std::isfinite(forward.lse.at({2})));
+      CHECK(std::isnan(forward.statistics.at({1, 1})));
+      CHECK(std::isfinite(forward.statistics.at({2, 1})));
     }
 }
 
@@ -166,11 +166,56 @@ TEST_CASE("cross_entropy: a gradient can accumulate, and can replace its logits"
   kernels::add(expected, start, fresh);
   for (int layout = 0; layout < kLayouts; ++layout) {
     const Arranged gradient = arrange(start, layout), in_place = arrange(logits, layout);
-    kernels::cross_entropy_backward(Out(gradient.view, true), ones({}), forward.lse, logits, targets);
+    kernels::cross_entropy_backward(Out(gradient.view, true), ones({}), forward.statistics, logits, targets);
     CHECK(same_bits(gradient.view, expected));
-    kernels::cross_entropy_backward(in_place.view, ones({}), forward.lse, in_place.view, targets);
+    kernels::cross_entropy_backward(in_place.view, ones({}), forward.statistics, in_place.view, targets);
     CHECK(same_bits(in_place.view, fresh));
   }
+}
+
+TEST_CASE("cross_entropy: every option, against its definition") {
+  for (DType dtype : {f32, f64, DType::dual})
+    for (Index classes : {1, 5, 16, 33})
+      for (double smoothing : {0.0, 0.3}) {
+        const Tensor logits = random({37, classes}, dtype, 13, -5, 5),
+                     targets = targets_for({37}, classes, 14);
+        Tensor each({37}, dtype), sum(Shape{}, dtype), mean(Shape{}, dtype), statistics({37, 2}, dtype);
+        const auto loss = [&](Tensor& to, Reduction reduction) {
+          kernels::cross_entropy(to, statistics, logits, targets,
+                                 {.smoothing = smoothing, .reduction = reduction});
+        };
+        loss(each, Reduction::none);
+        loss(sum, Reduction::sum);
+        loss(mean, Reduction::mean);
+        double total = 0, counted = 0;
+        for (Index row = 0; row < 37; ++row) {
+          const auto target = static_cast<Index>(targets.at({row}));
+          double normaliser = 0, expected = 0;
+          for (Index c = 0; c < classes; ++c) normaliser += std::exp(logits.at({row, c}));
+          for (Index c = 0; target >= 0 && c < classes; ++c)
+            expected += ((1 - smoothing) * (c == target) + smoothing / static_cast<double>(classes)) *
+                        (std::log(normaliser) - logits.at({row, c}));
+          CHECK(each.at({row}) == doctest::Approx(expected).epsilon(10 * tolerance(dtype)));
+          total += expected;
+          counted += target >= 0;
+        }
+        CHECK(sum.item() == doctest::Approx(total).epsilon(tolerance(dtype)));
+        CHECK(mean.item() == doctest::Approx(total / counted).epsilon(tolerance(dtype)));
+      }
+}
+
+TEST_CASE("nll: the same bits on every row, and of log-probabilities what cross_entropy is of logits") {
+  for (DType dtype : {f32, f64, DType::dual})
+    for (Index classes : {1, 17, 65}) {
+      const Tensor x = random({50, classes}, dtype, 15, -6, 0), targets = targets_for({50}, classes, 16);
+      const Tensor result = on_every_row([&] {
+        Tensor loss(Shape{}, dtype), gradient(x.shape(), dtype);
+        kernels::nll(loss, x, targets, {.smoothing = 0.2});
+        kernels::nll_backward(gradient, loss, x, targets, {.smoothing = 0.2});
+        return joined({&loss, &gradient});
+      });
+      CHECK(std::isfinite(result.at({0})));
+    }
 }
 
 TEST_CASE("cross_entropy: forward and reverse derivatives agree") {
@@ -198,42 +243,49 @@ TEST_CASE("cross_entropy: forward and reverse derivatives agree") {
 
 TEST_CASE("cross_entropy: what is refused, before anything is written") {
   const Tensor logits({3, 2, 5});
-  Tensor targets({3, 2}, i32), loss = full({}, 42), lse = full({3, 2}, 42), loss64(Shape{}, f64), vector({1});
+  Tensor targets({3, 2}, i32), loss = full({}, 42), statistics = full({3, 2, 2}, 42), loss64(Shape{}, f64),
+                               vector({1}), matrix({3, 2});
   const auto refused = [](const char* message, auto&& call) {
     CHECK_THROWS_WITH_AS(call(), message, std::invalid_argument);
   };
   targets.set({2, 0}, 7);
   refused("cross_entropy: target 7 at [2, 0] is outside of 0 to 4 (5 classes)",
-          [&] { kernels::cross_entropy(loss, lse, logits, targets); });
+          [&] { kernels::cross_entropy(loss, statistics, logits, targets); });
   refused("cross_entropy_backward: target 7 at [2, 0] is outside of 0 to 4 (5 classes)", [&] {
     Tensor dlogits(logits.shape());
-    kernels::cross_entropy_backward(dlogits, loss, lse, logits, targets);
+    kernels::cross_entropy_backward(dlogits, loss, statistics, logits, targets);
   });
   CHECK(loss.item() == 42);
-  CHECK(values(lse) == std::vector<double>(6, 42.0));
+  CHECK(values(statistics) == std::vector<double>(12, 42.0));
   targets.set({2, 0}, -1);
   refused("cross_entropy: target -1 at [2, 0] is outside of 0 to 4 (5 classes)",
-          [&] { kernels::cross_entropy(loss, lse, logits, targets); });
+          [&] { kernels::cross_entropy(loss, statistics, logits, targets); });
   targets.set({2, 0}, 0);
   refused("cross_entropy: logits of i32 have no arithmetic",
-          [&] { kernels::cross_entropy(loss, lse, targets, targets); });
+          [&] { kernels::cross_entropy(loss, statistics, targets, targets); });
   refused("cross_entropy: logits of [] have no classes",
-          [&] { kernels::cross_entropy(loss, lse, loss, targets); });
+          [&] { kernels::cross_entropy(loss, statistics, loss, targets); });
   refused("cross_entropy: logits of [3, 2, 0] have no classes", [&] {
-    kernels::cross_entropy(loss, lse, Tensor({3, 2, 0}), targets);
+    kernels::cross_entropy(loss, statistics, Tensor({3, 2, 0}), targets);
   });
   refused("cross_entropy: targets are of f32, not i32",
-          [&] { kernels::cross_entropy(loss, lse, logits, lse); });
+          [&] { kernels::cross_entropy(loss, statistics, logits, matrix); });
   refused("cross_entropy: targets of [3] do not fit logits of [3, 2, 5]",
-          [&] { kernels::cross_entropy(loss, lse, logits, Tensor({3}, i32)); });
-  refused("cross_entropy: a log-sum-exp of [1] does not fit logits of [3, 2, 5]",
+          [&] { kernels::cross_entropy(loss, statistics, logits, Tensor({3}, i32)); });
+  refused("cross_entropy: statistics of [1] do not fit logits of [3, 2, 5]",
           [&] { kernels::cross_entropy(loss, vector, logits, targets); });
   refused("cross_entropy: a loss of [1] is not a scalar",
-          [&] { kernels::cross_entropy(vector, lse, logits, targets); });
+          [&] { kernels::cross_entropy(vector, statistics, logits, targets); });
   refused("cross_entropy: element types f32 and f64 differ",
-          [&] { kernels::cross_entropy(loss64, lse, logits, targets); });
-  refused("cross_entropy: the loss and the log-sum-exp cannot accumulate",
-          [&] { kernels::cross_entropy(Out(loss.view(), true), lse, logits, targets); });
+          [&] { kernels::cross_entropy(loss64, statistics, logits, targets); });
+  refused("cross_entropy: the loss and the statistics cannot accumulate",
+          [&] { kernels::cross_entropy(Out(loss.view(), true), statistics, logits, targets); });
   refused("cross_entropy_backward: shapes [3, 2] and [3, 2, 5] differ",
-          [&] { kernels::cross_entropy_backward(lse, loss, lse, logits, targets); });
+          [&] { kernels::cross_entropy_backward(matrix, loss, statistics, logits, targets); });
+  refused("cross_entropy: a loss of [] is not one for each row of [3, 2, 5]",
+          [&] { kernels::cross_entropy(loss, statistics, logits, targets, {.reduction = Reduction::none}); });
+  refused("cross_entropy: a smoothing of -1 is outside of 0 to 1",
+          [&] { kernels::cross_entropy(loss, statistics, logits, targets, {.smoothing = -1}); });
+  refused("nll: log-probabilities of i32 have no arithmetic", [&] { kernels::nll(loss, targets, targets); });
+  refused("nll: the loss cannot accumulate", [&] { kernels::nll(Out(loss.view(), true), logits, targets); });
 }

@@ -27,12 +27,25 @@ Tensor draw(const Shape& shape, DType dtype, std::uint64_t seed, double low = -1
   return check_kernels::random(shape, f32, seed, low, high).to(dtype);
 }
 
+// The numbers -2 ... 2, equally far apart, in an order that the seed decides.
+Tensor draw_apart(const Shape& shape, DType dtype, std::uint64_t seed) {
+  const std::vector<double> random = values(draw(shape, f64, seed));
+  std::vector<std::size_t> order(random.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::sort(order.begin(), order.end(), [&](std::size_t i, std::size_t j) { return random[i] < random[j]; });
+  Tensor result(shape, f32);
+  for (std::size_t i = 0; i < order.size(); ++i)
+    result.data<float>()[order[i]] = -2 + 4 * (static_cast<float>(i) + 0.5f) / static_cast<float>(order.size());
+  return result.to(dtype);
+}
+
 std::vector<Tensor> draw(const Inputs& inputs, DType dtype) {
   std::vector<Tensor> result;
   for (const Input& input : inputs) {
     const std::uint64_t seed = kInputSeed + result.size();
-    result.push_back(input.ids ? check_kernels::random(input.shape, i32, seed, 0, input.high)
-                               : draw(input.shape, dtype, seed, input.low, input.high));
+    result.push_back(input.ids     ? check_kernels::random(input.shape, i32, seed, 0, input.high)
+                     : input.apart ? draw_apart(input.shape, dtype, seed)
+                                   : draw(input.shape, dtype, seed, input.low, input.high));
   }
   return result;
 }
@@ -765,6 +778,7 @@ class Examination {
 }  // namespace
 
 Input real(const Shape& shape, double low, double high) { return {shape, low, high, false}; }
+Input apart(const Shape& shape) { return {.shape = shape, .apart = true}; }
 Input ids(const Shape& shape, Index count) { return {shape, 0, static_cast<double>(count), true}; }
 
 std::vector<Inputs> odd_sizes(int operands, double low, double high) {

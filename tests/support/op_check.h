@@ -47,15 +47,19 @@ namespace attune::check_ops {
 
 // -- What goes in.
 
-// Numbers in [low, high), or token ids 0 ... high - 1, which have no gradient.
+// Numbers in [low, high), or token ids 0 ... high - 1, which have no gradient. Where two nearly equal ones would
+// be in the way of differences, as in a maximum, they can be equally far apart instead, in a random order: a few
+// hundred of them.
 struct Input {
   Shape shape;
   double low = -2, high = 2;
   bool ids = false;
+  bool apart = false;
 };
 using Inputs = std::vector<Input>;
 
 Input real(const Shape& shape, double low = -2, double high = 2);
+Input apart(const Shape& shape);
 Input ids(const Shape& shape, Index count);
 
 // For `operands` operands of one shape: nothing, one, around the widths of registers, and enough for several

@@ -2,9 +2,14 @@
 #include "attune/lib/kernels/body/math.inl"
 #include "attune/lib/kernels/body/map.inl"
 #include "attune/lib/kernels/body/reduce.inl"
+#include "attune/lib/kernels/body/extremes.inl"
+#include "attune/lib/kernels/body/cumsum.inl"
 #include "attune/lib/kernels/body/softmax.inl"
+#include "attune/lib/kernels/body/log_softmax.inl"
 #include "attune/lib/kernels/body/layer_norm.inl"
+#include "attune/lib/kernels/body/rms_norm.inl"
 #include "attune/lib/kernels/body/cross_entropy.inl"
+#include "attune/lib/kernels/body/losses.inl"
 #include "attune/lib/kernels/body/embedding.inl"
 #include "attune/lib/kernels/body/dropout.inl"
 #include "attune/lib/kernels/body/optimizer_steps.inl"
@@ -40,12 +45,26 @@ constexpr void row_kernels_of(Table& t, int type) {
   t.sum_first[type] = sum_first<T>;
   t.fold[type] = fold<T>;
   t.squares[type] = squares<T>;
+  t.max[type] = extreme<Largest, T>;
+  t.min[type] = extreme<Smallest, T>;
+  t.extreme_backward[type] = extreme_backward<T>;
+  t.argmax[type] = arg_extreme<Largest, T>;
+  t.argmin[type] = arg_extreme<Smallest, T>;
+  t.cumsum[type] = cumsum<T>;
   t.softmax[type] = softmax<T>;
   t.softmax_backward[type] = softmax_backward<T>;
+  t.logsumexp[type] = logsumexp<T>;
+  t.logsumexp_backward[type] = logsumexp_backward<T>;
+  t.log_softmax[type] = log_softmax<T>;
+  t.log_softmax_backward[type] = log_softmax_backward<T>;
   t.layer_norm[type] = layer_norm<T>;
   t.layer_norm_backward[type] = layer_norm_backward<T>;
-  t.cross_entropy[type] = cross_entropy<T>;
-  t.cross_entropy_backward[type] = cross_entropy_backward<T>;
+  t.rms_norm[type] = rms_norm<T>;
+  t.rms_norm_backward[type] = rms_norm_backward<T>;
+  t.cross_entropy[type] = cross_entropy<Logits, T>;
+  t.cross_entropy_backward[type] = cross_entropy_backward<Logits, T>;
+  t.nll[type] = cross_entropy<LogProbabilities, T>;
+  t.nll_backward[type] = cross_entropy_backward<LogProbabilities, T>;
   t.embedding[type] = embedding<T>;
   t.embedding_backward[type] = embedding_backward<T>;
   t.dropout_factors[type] = dropout_factors<T>;
@@ -98,6 +117,10 @@ constexpr Table make_table(const char* name) {
   each_type<Maximum>(t.maximum);
   each_type<Minimum>(t.minimum);
   each_type<MaximumBackward>(t.maximum_backward);
+  each_type<Divergence>(t.divergence);
+  each_type<DivergenceBackward>(t.divergence_backward);
+  each_type<BinaryEntropy>(t.binary_entropy);
+  each_type<BinaryEntropyBackward>(t.binary_entropy_backward);
   gemm_of<float>(t, 0);
   gemm_of<double>(t, 1);
   gemm_of<dual>(t, 2);

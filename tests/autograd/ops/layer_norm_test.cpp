@@ -77,6 +77,24 @@ TEST_CASE("layer_norm") {
                    "layer_norm: weight [4] and bias [1, 4] do not fit rows of [3, 4]"}}});
 }
 
+TEST_CASE("layer_norm: without a bias, and without a weight") {
+  const auto alone = [](const Plain& x) { return std::pair(ones({x.shape.last()}, f64), zeros({x.shape.last()}, f64)); };
+  check_op({.name = "layer_norm, no bias",
+            .f = [](Var x, Var weight) { return layer_norm(x, weight, 1e-3); },
+            .reference =
+                [=](const Plain& x, const Plain& w) { return reference(x, w, Plain(alone(x).second), 1e-3); },
+            .inputs = {{real({3, 5}), real({5}, 0.5, 2)}, {real({2, 3, 17}), real({17}, 0.5, 2)}}});
+  check_op({.name = "layer_norm, no weight",
+            .f = [](Var x) { return layer_norm(x); },
+            .reference =
+                [=](const Plain& x) {
+                  const auto [weight, bias] = alone(x);
+                  return reference(x, Plain(weight), Plain(bias), 1e-5);
+                },
+            .inputs = {{real({3, 5})}, {real({2, 3, 17})}},
+            .errors = {{[] { layer_norm(tensor(1)); }, "layer_norm: [] has no row to normalise"}}});
+}
+
 TEST_CASE("layer_norm: rows of one element are their bias") {
   const Tensor x = tensor({{5}, {-7}}, f64), weight = tensor({3}, f64), bias = tensor({2}, f64);
   Tape tape;

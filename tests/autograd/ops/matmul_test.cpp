@@ -70,13 +70,21 @@ TEST_CASE("matmul: of two matrices") {
                         },
                         "matmul: [3, 4] x [1, 5]: inner sizes 4 and 1 differ"},
                        {[] {
-                          matmul(zeros({4}), zeros({4, 5}));
+                          matmul(zeros({3}), zeros({4, 5}));
                         },
-                        "matmul: [4] x [4, 5]: both must have two axes or more"},
+                        "matmul: [3] x [4, 5]: inner sizes 3 and 4 differ"},
+                       {[] {
+                          matmul(zeros({4, 5}), zeros({4}));
+                        },
+                        "matmul: [4, 5] x [4]: inner sizes 5 and 4 differ"},
+                       {[] {
+                          matmul(zeros({3}), zeros({4}));
+                        },
+                        "matmul: [3] x [4]: inner sizes 3 and 4 differ"},
                        {[] {
                           matmul(zeros({4, 5}), zeros({}));
                         },
-                        "matmul: [4, 5] x []: both must have two axes or more"},
+                        "matmul: [4, 5] x []: a scalar has no axis to sum over"},
                        {[] {
                           matmul(zeros({2, 3, 4}), zeros({3, 4, 5}));
                         },
@@ -99,6 +107,31 @@ TEST_CASE("matmul: batches") {
       "matmul, batches that stretch",
       {pair({3, 4}, {2, 4, 5}), pair({1, 3, 4}, {2, 4, 5}), pair({2, 3, 4}, {1, 4, 5}),
        pair({2, 1, 3, 4}, {1, 3, 4, 5}), pair({3, 3, 4}, {2, 1, 4, 5}), pair({2, 1, 4}, {3, 1, 4, 1})});
+}
+
+TEST_CASE("matmul: with vectors, as NumPy has it") {
+  // A vector is a matrix of one row, or of one column, which the result lacks.
+  const auto with_vectors = [](const Plain& a, const Plain& b) {
+    Plain left = a, right = b;
+    if (a.shape.rank() == 1) left.shape = {1, a.shape[0]};
+    if (b.shape.rank() == 1) right.shape = {b.shape[0], 1};
+    Plain y = product(left, right, 1);
+    Shape shape(std::span(y.shape.begin(), y.shape.end() - 2));
+    if (a.shape.rank() > 1) shape.append(y.shape.last(1));
+    if (b.shape.rank() > 1) shape.append(y.shape.last());
+    y.shape = shape;
+    return y;
+  };
+  check_op({.name = "matmul, vectors",
+            .f = [](Var a, Var b) { return matmul(a, b); },
+            .reference = with_vectors,
+            .inputs = {pair({4}, {4, 5}), pair({3, 4}, {4}), pair({4}, {4}), pair({1}, {1}), pair({2, 3, 4}, {4}),
+                       pair({4}, {2, 4, 5}), pair({33}, {33, 17}), pair({70, 400}, {400}), pair({0}, {0}),
+                       pair({0}, {0, 3})},
+            .f32_bound = 1e-6});  // of products with 400 terms
+  const NoGrad scope;
+  CHECK(matmul(tensor({1, 2, 3}), tensor({4, 5, 6})).item() == 32);
+  CHECK(matmul(tensor({1, 2}), tensor({3, 4}), 0.5).item() == 5.5);
 }
 
 TEST_CASE("matmul: scaled") {

@@ -1,17 +1,20 @@
-// What the tests of sum and mean share: the definition, and NaN.
+// What the tests of ops over axes share: their definition, and NaN.
 #pragma once
 
 #include <cmath>
 
 #include "../../support/op_check.h"
-#include "attune/autograd/ops/sum.h"
+#include "attune/autograd/reduction.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 
 namespace attune::check_ops {
 
-// The sum, or the mean, of x over axes (all, where none is named), one element after the other.
-inline Plain reduced(const Plain& x, const std::vector<int>& axes, Axes kind, bool is_mean) {
+using Numbers = std::vector<double>;
+
+// f of the elements that the axes (all, where none is named) bring together, in row-major order.
+inline Plain over_axes(const Plain& x, const std::vector<int>& axes, Axes kind,
+                       const std::function<double(const Numbers&)>& f) {
   const int rank = x.shape.rank();
   std::vector<bool> goes(static_cast<std::size_t>(rank), axes.empty());
   for (int axis : axes) goes[static_cast<std::size_t>(axis < 0 ? axis + rank : axis)] = true;
@@ -21,6 +24,7 @@ inline Plain reduced(const Plain& x, const std::vector<int>& axes, Axes kind, bo
     if (!is_reduced || kind == Axes::stay) shape.append(is_reduced ? 1 : x.shape[axis]);
   }
   Plain y(shape);
+  std::vector<Numbers> groups(y.numbers.size());
   for (std::size_t i = 0; i < x.numbers.size(); ++i) {
     auto rest = static_cast<Index>(i);
     Index place = 0, step = 1;
@@ -31,12 +35,45 @@ inline Plain reduced(const Plain& x, const std::vector<int>& axes, Axes kind, bo
       place += at * step;
       step *= x.shape[axis];
     }
-    y.numbers[static_cast<std::size_t>(place)] += x.numbers[i];
+    groups[static_cast<std::size_t>(place)].push_back(x.numbers[i]);
   }
-  const double share =
-      is_mean ? static_cast<double>(y.numbers.size()) / static_cast<double>(x.numbers.size()) : 1;
-  for (double& number : y.numbers) number *= share;
+  for (std::size_t i = 0; i < groups.size(); ++i) y.numbers[i] = f(groups[i]);
   return y;
+}
+
+// f of each line of elements along an axis, which it replaces.
+inline Plain along_axis(const Plain& x, int axis, const std::function<Numbers(const Numbers&)>& f) {
+  Index inner = 1, size = x.shape[axis < 0 ? axis + x.shape.rank() : axis];
+  for (int next = (axis < 0 ? axis + x.shape.rank() : axis) + 1; next < x.shape.rank(); ++next)
+    inner *= x.shape[next];
+  Plain y(x.shape);
+  for (Index line = 0; size > 0 && line < x.shape.count() / size; ++line) {
+    const Index start = line / inner * inner * size + line % inner;
+    const auto at = [&](Index i) { return static_cast<std::size_t>(start + i * inner); };
+    Numbers numbers;
+    for (Index i = 0; i < size; ++i) numbers.push_back(x.numbers[at(i)]);
+    const Numbers results = f(numbers);
+    for (Index i = 0; i < size; ++i) y.numbers[at(i)] = results[static_cast<std::size_t>(i)];
+  }
+  return y;
+}
+
+inline double sum_of(const Numbers& numbers) {
+  double total = 0;
+  for (double number : numbers) total += number;
+  return total;
+}
+
+// The sum, or the mean, of x over axes, one element after the other.
+inline Plain reduced(const Plain& x, const std::vector<int>& axes, Axes kind, bool is_mean) {
+  return over_axes(x, axes, kind, [=](const Numbers& group) {
+    return sum_of(group) / (is_mean ? static_cast<double>(group.size()) : 1);
+  });
+}
+
+// The shapes that ops over axes are checked on.
+inline std::vector<Inputs> shapes_of_three_axes() {
+  return {{real({2, 3, 4})}, {real({1, 17, 33})}, {real({5, 1, 1})}, {real({9, 40, 70})}};
 }
 
 // f maps [3, n] to a result for each row. Rows of 0 ... n - 1, one of them with a NaN, for widths around the
