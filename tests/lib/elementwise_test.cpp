@@ -30,6 +30,9 @@ double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * st
 double gelu(double x) { return x * normal_distribution(x); }
 double gelu_derivative(double x) { return normal_distribution(x) + x * normal_density(x); }
 
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+double gelu_angle(double x) { return 2 * std::sqrt(2 / std::numbers::pi) * (x + 0.044715 * x * x * x); }
+
 struct Unary {
   const char* name;
   void (*kernel)(const Out&, const ConstView&);
@@ -48,6 +51,21 @@ const Unary kUnary[] = {
     {"tanh", kernels::tanh, std::tanh, [](double x) { return 1 / (std::cosh(x) * std::cosh(x)); }, -6, 6},
     {"sqrt", kernels::sqrt, std::sqrt, [](double x) { return 0.5 / std::sqrt(x); }, 1e-3, 50},
     {"gelu", kernels::gelu, gelu, gelu_derivative, -5, 5},
+    {"gelu_tanh", kernels::gelu_tanh, [](double x) { return x * sigmoid(gelu_angle(x)); },
+     [](double x) {
+       const double s = sigmoid(gelu_angle(x));
+       return s + x * s * (1 - s) * 2 * std::sqrt(2 / std::numbers::pi) * (1 + 3 * 0.044715 * x * x);
+     },
+     -5, 5},
+    {"silu", kernels::silu, [](double x) { return x * sigmoid(x); },
+     [](double x) { return sigmoid(x) * (1 + x * sigmoid(-x)); }, -9, 9},
+    {"sigmoid", kernels::sigmoid, sigmoid, [](double x) { return sigmoid(x) * sigmoid(-x); }, -9, 9},
+    {"softplus", kernels::softplus, [](double x) { return std::log1p(std::exp(x)); }, sigmoid, -9, 9},
+    {"expm1", kernels::expm1, std::expm1, std::exp, -9, 9},
+    {"log1p", kernels::log1p, std::log1p, [](double x) { return 1 / (1 + x); }, -0.9, 50},
+    {"relu", kernels::relu, [](double x) { return x > 0 ? x : 0; }, [](double x) { return x > 0 ? 1.0 : 0; }, -3, 3},
+    {"abs", kernels::abs, [](double x) { return std::abs(x); }, [](double x) { return x > 0 ? 1.0 : -1; }, -3, 3},
+    {"sign", kernels::sign, [](double x) { return x > 0 ? 1.0 : x < 0 ? -1 : 0; }, [](double) { return 0.0; }, -3, 3},
 };
 
 struct Binary {
@@ -67,6 +85,15 @@ const Binary kBinary[] = {
      [](dual a, dual b) { return (a.tangent * b.value - a.value * b.tangent) / (b.value * b.value); }},
     {"gelu_backward", kernels::gelu_backward, [](double dy, double x) { return dy * gelu_derivative(x); },
      nullptr},
+    {"sigmoid_backward", kernels::sigmoid_backward,
+     [](double dy, double x) { return dy * sigmoid(x) * sigmoid(-x); }, nullptr},
+    {"tanh_backward", kernels::tanh_backward,
+     [](double dy, double x) { return dy / (std::cosh(x) * std::cosh(x)); }, nullptr},
+    {"relu_backward", kernels::relu_backward, [](double dy, double x) { return x > 0 ? dy : 0; }, nullptr},
+    {"maximum", kernels::maximum, [](double a, double b) { return a < b ? b : a; },
+     [](dual a, dual b) { return a.value < b.value ? b.tangent : a.tangent; }},
+    {"minimum", kernels::minimum, [](double a, double b) { return a < b ? a : b; },
+     [](dual a, dual b) { return a.value < b.value ? a.tangent : b.tangent; }},
 };
 
 // ---- Helpers ------------------------------------------------------------------------------------
@@ -382,6 +409,40 @@ TEST_CASE("scale and fill") {
   Tensor ids(Shape{3}, i32);
   kernels::fill(ids, -2147483648.0);
   CHECK(ids.at({2}) == -2147483648.0);
+}
+
+TEST_CASE("functions with numbers: leaky_relu and clamp, and their gradients") {
+  for (DType dtype : kFloats) {
+    const Tensor x = random({67}, dtype, 24), dy = random({67}, dtype, 25);
+    Tensor y(Shape{67}, dtype);
+    kernels::leaky_relu(y, x, 0.125);
+    check_values("leaky_relu", y, x, x, [](double a, double) { return a > 0 ? a : 0.125 * a; });
+    kernels::leaky_relu_backward(y, dy, x, 0.125);
+    check_values("leaky_relu_backward", y, dy, x, [](double d, double a) { return a > 0 ? d : 0.125 * d; });
+    kernels::clamp(y, x, -0.5, 1);
+    check_values("clamp", y, x, x, [](double a, double) { return std::min(std::max(a, -0.5), 1.0); });
+    kernels::clamp_backward(y, dy, x, -0.5, 1);
+    check_values("clamp_backward", y, dy, x, [](double d, double a) { return -0.5 <= a && a <= 1 ? d : 0; });
+  }
+}
+
+TEST_CASE("where chooses by an i32, which stretches as others do") {
+  on_rows_and_threads([] {
+    for (DType dtype : kFloats) {
+      const Tensor on = tensor({{0}, {1}, {-7}}, i32), a = random({3, 20}, dtype, 26), b = random({20}, dtype, 27);
+      Tensor y(Shape{3, 20}, dtype);
+      kernels::where(y, on, a, b);
+      for (Index i = 0; i < 3; ++i)
+        for (Index j = 0; j < 20; ++j) CHECK(y.at({i, j}) == (i == 0 ? b.at({j}) : a.at({i, j})));
+      kernels::where(Out(y, true), on, kernels::Number(1, dtype), kernels::Number(0, dtype));
+      CHECK(y.at({1, 3}) == doctest::Approx(a.at({1, 3}) + 1));
+    }
+  });
+  Tensor y({2}), ids({2}, i32);
+  const Tensor x = ones({2}), longer({3}, i32);
+  CHECK_THROWS_WITH_AS(kernels::where(y, x, x, x), "where: a condition is i32, not f32", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::where(ids, ids, ids, ids), "where: i32 has no arithmetic", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::where(y, longer, x, x), "where: [3] does not stretch to [2]", std::invalid_argument);
 }
 
 TEST_CASE("i32 is copied bit for bit") {

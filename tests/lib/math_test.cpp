@@ -38,7 +38,17 @@ const Function kFunctions[] = {
     {"tanh", &Table::tanh, std::tanh, 2, 2},
     {"gelu", &Table::gelu,
      [](long double x) { return x * std::erfc(-x / std::numbers::sqrt2_v<long double>) / 2; }, 6, 7},
+    {"expm1", &Table::expm1, std::expm1, 1.6, 1.6},
+    {"log1p", &Table::log1p, std::log1p, 1, 1},
+    {"sigmoid", &Table::sigmoid, [](long double x) { return 1 / (1 + std::exp(-x)); }, 1.6, 1.6},
+    {"softplus", &Table::softplus,
+     [](long double x) { return std::fmax(x, 0.0L) + std::log1p(std::exp(-std::abs(x))); }, 1.6, 1.6},
+    {"silu", &Table::swish, [](long double x) { return x / (1 + std::exp(-x)); }, 1.6, 1.6},
+    {"x^x", &Table::power, [](long double x) { return std::pow(x, x); }, 0.6, 1.6},
 };
+
+// Those of two or three operands get x for each, and those with numbers get these: swish is silu then.
+constexpr double kParameters[] = {1, 0};
 
 // Runs f for each supported row, and puts back the row that was in use.
 template <class F>
@@ -52,16 +62,16 @@ void on_each_row(F&& f) {
   set_row(before);
 }
 
-// y = f(x), or y += f(x), over n elements that stand `stride` apart in x and y. Where f takes two operands,
-// both are x.
+// y = f(x), or y += f(x), over n elements that stand `stride` apart in x and y.
 template <class T>
 void evaluate(kernels::Bodies Table::*bodies, std::vector<T>& y, const std::vector<T>& x, Index n,
               Index stride = 1, bool accumulate = false) {
   kernels::MapArguments m{};
   m.inner_size = n;
   m.data[0] = y.data();
-  m.data[1] = m.data[2] = const_cast<T*>(x.data());
-  m.inner_strides[0] = m.inner_strides[1] = m.inner_strides[2] = stride;
+  m.data[1] = m.data[2] = m.data[3] = const_cast<T*>(x.data());
+  for (Index& each : m.inner_strides) each = stride;
+  std::copy(std::begin(kParameters), std::end(kParameters), m.parameters);
   m.accumulate = accumulate;
   const kernels::DenormalMode mode(dtype_of<T>);
   kernels::body_of(kernels::table().*bodies, dtype_of<T>)(&m, 0,
@@ -202,7 +212,18 @@ TEST_CASE_TEMPLATE("limits, infinities and NaN", T, float, double) {
     CHECK(one(&Table::gelu, -infinity) == 0);
     CHECK(one(&Table::gelu, T{-50}) == 0);
     CHECK(one(&Table::cos, T{0}) == 1);
-    for (const auto odd : {&Table::sin, &Table::erf, &Table::tanh}) {
+    CHECK(one(&Table::expm1, infinity) == infinity);
+    CHECK(one(&Table::expm1, -infinity) == -1);
+    CHECK(one(&Table::log1p, infinity) == infinity);
+    CHECK(one(&Table::log1p, T{-1}) == -infinity);
+    CHECK(std::isnan(one(&Table::log1p, T{-2})));
+    CHECK(one(&Table::sigmoid, infinity) == 1);
+    CHECK(one(&Table::sigmoid, -infinity) == 0);
+    CHECK(one(&Table::softplus, infinity) == infinity);
+    CHECK(one(&Table::softplus, -infinity) == 0);
+    CHECK(one(&Table::swish, infinity) == infinity);
+    CHECK(one(&Table::swish, -infinity) == 0);
+    for (const auto odd : {&Table::sin, &Table::erf, &Table::tanh, &Table::expm1, &Table::log1p}) {
       CHECK(same(one(odd, T{0}), T{0}));
       CHECK(same(one(odd, T{-0.0}), T{-0.0}));
     }
@@ -238,6 +259,15 @@ TEST_CASE("values of f64") {
       {&Table::gelu_backward, 1, 1.0833154705876862984},  // x gelu'(x)
       {&Table::gelu_backward, -1, 0.083315470587686298383},
       {&Table::gelu_backward, -5, 3.5734730008961473140e-5},
+      {&Table::expm1, 1e-300, 1e-300},
+      {&Table::expm1, 5e-324, 5e-324},
+      {&Table::expm1, 709.78, 1.7928227943945156209e308},
+      {&Table::log1p, 5e-324, 5e-324},
+      {&Table::log1p, -0.9999999999999999, -36.736800569677101399},
+      {&Table::sigmoid, -745, 4.9406564584124654418e-324},
+      {&Table::softplus, -745, 4.9406564584124654418e-324},
+      {&Table::power, 0.5, 0.70710678118654752440},
+      {&Table::power, 143, 1.6332525972973912816e308},
   };
   on_each_row([&] {
     for (const auto& c : cases) {
@@ -289,7 +319,9 @@ TEST_CASE_TEMPLATE("symmetries", T, float, double) {
 TEST_CASE_TEMPLATE("every row, lane, tail and stride gives the same bits", T, float, double, dual) {
   const std::vector<T> x = inputs<T>(2000, 3);
   for (const auto body : {&Table::exp, &Table::log, &Table::erf, &Table::sin, &Table::cos, &Table::tanh,
-                          &Table::gelu, &Table::gelu_backward}) {
+                          &Table::gelu, &Table::gelu_backward, &Table::expm1, &Table::log1p, &Table::sigmoid,
+                          &Table::sigmoid_backward, &Table::softplus, &Table::swish, &Table::swish_backward,
+                          &Table::power, &Table::power_backward, &Table::power_exponent_backward}) {
     const std::string before(row());
     set_row("scalar");
     const std::vector<T> want = evaluate(body, x);
@@ -368,9 +400,16 @@ TEST_CASE("math:: gives the bits of the kernels") {
     check([](auto v) { return math::sin(v); }, &Table::sin, x);
     check([](auto v) { return math::cos(v); }, &Table::cos, x);
     check([](auto v) { return math::tanh(v); }, &Table::tanh, x);
+    check([](auto v) { return math::expm1(v); }, &Table::expm1, x);
+    check([](auto v) { return math::log1p(v); }, &Table::log1p, x);
+    check([](auto v) { return math::sqrt(v); }, &Table::square_root, x);
+    check([](auto v) { return math::pow(v, v); }, &Table::power, x);
+    check([](auto v) { return math::sigmoid(v); }, &Table::sigmoid, x);
+    check([](auto v) { return math::softplus(v); }, &Table::softplus, x);
   };
   on_each_row([&] {
     all(inputs<float>(2000, 5));
     all(inputs<double>(2000, 6));
+    all(inputs<dual>(2000, 7));
   });
 }
