@@ -23,8 +23,8 @@ namespace attune {
 
 struct WeightAverageOptions {
   double decay = 0.999;  // average = decay * average + (1 - decay) * weight; at least 0 and below 1
-  // Whether the first updates forget faster, so that the initial weights do not linger: update t = 0, 1, ... has a decay
-  // of at most (1 + t) / (10 + t).
+  // Whether the first updates forget faster, so that the initial weights do not linger: update t = 0, 1, ... has a
+  // decay of at most (1 + t) / (10 + t).
   bool warmup = false;
 };
 

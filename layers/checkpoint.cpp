@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
+#include <span>
 #include <tuple>
 
 #include "attune/lib/kernels/elementwise.h"
@@ -127,9 +128,9 @@ class Loader : public PartVisitor {
   void apply() {
     if (!faults_.empty()) {
       constexpr std::size_t most = 8;
-      const std::size_t shown = std::min(most, faults_.size());
-      std::string text = fmt::format("{}", fmt::join(faults_.begin(), faults_.begin() + static_cast<long>(shown), "; "));
-      if (faults_.size() > shown) text += fmt::format("; and {} more", faults_.size() - shown);
+      const std::span shown = std::span(faults_).first(std::min(most, faults_.size()));
+      std::string text = fmt::format("{}", fmt::join(shown, "; "));
+      if (faults_.size() > most) text += fmt::format("; and {} more", faults_.size() - most);
       check_environment(false, "load: {} does not fit: {}", path_, text);
     }
     for (const auto& action : actions_) action();

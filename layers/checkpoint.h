@@ -73,8 +73,8 @@ class CheckpointPart {
 
 void save_checkpoint(const std::filesystem::path& path, const std::vector<CheckpointPart>& parts);
 
-// The file must hold exactly these parts, and they must fit; whatever does not is named by a std::runtime_error, and then
-// nothing has changed.
+// The file must hold exactly these parts, and they must fit; whatever does not is named by a std::runtime_error, and
+// then nothing has changed.
 void load_checkpoint(const std::filesystem::path& path, const std::vector<CheckpointPart>& parts);
 
 // One part of a checkpoint, such as the model to evaluate it; the others are left alone.

@@ -1,5 +1,5 @@
-// Clipping: what keeps one bad batch from throwing a model off. Parameters that are frozen, or have no gradient, are left
-// out.
+// Clipping: what keeps one bad batch from throwing a model off. Parameters that are frozen, or have no gradient, are
+// left out.
 #pragma once
 
 #include "attune/autograd/parameter.h"
@@ -15,8 +15,8 @@ double clip_grad_norm(Model& model, double max_norm, double epsilon = 0) {
   return clip_grad_norm(ParameterList(model), max_norm, epsilon);
 }
 
-// Cuts every element of every gradient to -limit ... limit; an infinity becomes the limit, a NaN stays. Returns how many
-// were cut. Throws where the limit is not above 0.
+// Cuts every element of every gradient to -limit ... limit; an infinity becomes the limit, a NaN stays. Returns how
+// many were cut. Throws where the limit is not above 0.
 Index clip_grad_value(const ParameterList& parameters, double limit);
 template <class Model>
 Index clip_grad_value(Model& model, double limit) {

@@ -12,6 +12,7 @@ namespace attune {
 bool matches_pattern(std::string_view name, std::string_view pattern);
 
 // The names nearest to one that was not found, by the fewest letters to change, the nearest first; at most `count`.
-std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> names, std::size_t count = 5);
+std::vector<std::string> nearest_names(std::string_view name, std::span<const std::string> names,
+                                       std::size_t count = 5);
 
 }  // namespace attune

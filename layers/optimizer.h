@@ -18,8 +18,9 @@ namespace attune {
 // "*.bias", "blocks.0.*". A parameter belongs to the first group that matches it, or else to the rest.
 struct ParameterGroup {
   std::string match;
-  double lr_scale = 1;                  // its rate, in units of the optimizer's
-  std::optional<double> decay = {};     // for all of its parameters, of whatever rank, but those that have it switched off
+  double lr_scale = 1;  // its rate, in units of the optimizer's
+  // For all of its parameters, of whatever rank, but those that have decay switched off; else as the optimizer's.
+  std::optional<double> decay = {};
 };
 
 // What an optimizer does with some of its parameters: those of one rate and one decay.

@@ -15,6 +15,9 @@ bool is_argmax(std::span<const T> logits, std::int32_t target) {
 template <class T>
 Score count(const Tensor& logits, const Tensor& targets, Index ignored) {
   const Index classes = logits.shape().last(), length = targets.shape().last();
+  const auto row = [&](Index i) {
+    return logits.data<T>().subspan(static_cast<std::size_t>(i * classes), static_cast<std::size_t>(classes));
+  };
   Score score;
   for (Index first = 0; first < targets.count(); first += length) {
     Index asked = 0, right = 0;
@@ -23,10 +26,9 @@ Score count(const Tensor& logits, const Tensor& targets, Index ignored) {
       if (target == ignored) continue;
       check(target >= 0 && target < classes, "score: target {} is outside of {} classes", target, classes);
       ++asked;
-      right += is_argmax(logits.data<T>().subspan(static_cast<std::size_t>(i * classes), static_cast<std::size_t>(classes)),
-                         target);
+      right += is_argmax(row(i), target);
     }
-    score += {.sequences = asked > 0, .right_sequences = asked > 0 && right == asked, .tokens = asked, .right_tokens = right};
+    score += {asked > 0, asked > 0 && right == asked, asked, right};
   }
   return score;
 }

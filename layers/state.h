@@ -21,8 +21,8 @@ class StateVisitor {
  public:
   virtual ~StateVisitor() = default;
 
-  // One visitor reads what it is shown; the other notes where it is to write, and writes when all of a file was found to
-  // fit. So do not change anything here: what is to happen after loading goes to when_loaded().
+  // One visitor reads what it is shown; the other notes where it is to write, and writes when all of a file was found
+  // to fit. So do not change anything here: what is to happen after loading goes to when_loaded().
   virtual void tensor(const std::string& name, const View& numbers) = 0;
   virtual void text(const std::string& name, std::string& text) = 0;
   virtual void integer(const std::string& name, Index& number) = 0;

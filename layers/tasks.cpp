@@ -21,9 +21,10 @@ void draw_symbols(Rng& rng, Tokens prompt, Index symbols) {
   prompt.back() = static_cast<std::int32_t>(symbols);
 }
 
-// What copying, reversing and sorting have in common: `length` symbols and a separator, and as many symbols again.
+// The seed of a task of `length` symbols, which are checked first.
 std::uint64_t checked(const char* name, Index symbols, Index length, std::uint64_t seed) {
-  check(symbols >= 1 && length >= 1, "{} task: {} symbols and a length of {} must be at least 1", name, symbols, length);
+  check(symbols >= 1 && length >= 1, "{} task: {} symbols and a length of {} must be at least 1", name, symbols,
+        length);
   return seed;
 }
 

@@ -1,5 +1,5 @@
-// Toy tasks with exact answers. An example is a row of tokens, some of which follow from those before them: those are asked
-// for. Most are a prompt and an answer:
+// Toy tasks with exact answers. An example is a row of tokens, some of which follow from those before them: those are
+// asked for. Most are a prompt and an answer:
 //
 //   inputs     a   b   c   |   a   b            "abc|" and "abc": each token but the last
 //   targets    .   .   .   a   b   c            each token but the first; "." is -100: nothing is asked
@@ -142,7 +142,8 @@ struct ParityTaskOptions {
   std::uint64_t seed = 0;
 };
 
-// Whether the number of ones is odd: "1101=1", or, running, "1101=1001". Transformers hardly learn the first (Hahn 2020).
+// Whether the number of ones is odd: "1101=1", or, running, "1101=1001". The first is hardly learnt by transformers
+// (Hahn 2020).
 class ParityTask : public AnswerTask {
  public:
   explicit ParityTask(const ParityTaskOptions& options = {});

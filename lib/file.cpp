@@ -36,7 +36,7 @@ void synchronize_folder(const fs::path& path) {
   check_file(ok, folder, "cannot be brought to the disk");
 }
 
-// A writer holds a lock on its temporary file for as long as it lives. What nobody holds was left behind by one that died.
+// A writer holds a lock on its temporary file for as long as it lives; what nobody holds was left by one that died.
 bool lock(int descriptor) { return flock(descriptor, LOCK_EX | LOCK_NB) == 0; }
 
 // Whether the file still has a name.

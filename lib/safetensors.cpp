@@ -283,9 +283,10 @@ void check_size(const Entry& entry, const std::string& file) {
   // The sizes beside a 0 count, too: strides are their products.
   std::uint64_t count = 1, product = 1;
   for (const Index size : entry.shape) {
-    count *= static_cast<std::uint64_t>(size);
-    if (__builtin_mul_overflow(product, static_cast<std::uint64_t>(std::max<Index>(size, 1)), &product) || product > most)
+    const auto factor = static_cast<std::uint64_t>(std::max<Index>(size, 1));
+    if (__builtin_mul_overflow(product, factor, &product) || product > most)
       fail(fmt::format("{} is larger than any file", entry.shape));
+    count *= static_cast<std::uint64_t>(size);
   }
   if (entry.begin > entry.end)
     fail(fmt::format("it ends at {}, before it begins at {}", entry.end, entry.begin));
