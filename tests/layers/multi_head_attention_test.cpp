@@ -53,7 +53,7 @@ Doubles reference(const ConstView& x, const MultiHeadAttention& layer, bool caus
     return y;
   };
   const Tensor all = affine(x, layer.qkv);
-  const Index length = x.size(0), d = layer.key_width, dv = layer.value_width, heads = layer.heads;
+  const Index length = x.size(0), d = layer.options.key_width, dv = layer.options.value_width, heads = layer.options.heads;
   Tensor said({length, heads * dv}, f64);
   for (Index h = 0; h < heads; ++h) {
     const auto columns = [&](Index from) {
