@@ -353,7 +353,7 @@ TEST_CASE("a model without parameters has an empty GradientSet") {
 TEST_CASE("a model can be cast for a while, and has its bits back afterwards") {
   Gpt model({.vocab = 5, .context = 4, .layers = 1, .heads = 2, .width = 8}, Rng(1));
   // Numbers that no detour through another type would bring back.
-  auto* odd = static_cast<float*>(model.norm.weight.mutable_value().data());
+  auto* odd = static_cast<float*>(std::get<LayerNorm>(model.norm.kind).weight.mutable_value().data());
   odd[0] = -0.0f;
   odd[1] = 1e-41f;
   const std::uint32_t nan_bits = 0x7fa12345;

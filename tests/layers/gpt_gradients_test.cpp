@@ -200,7 +200,7 @@ TEST_CASE("gpt gradients: afterwards the model has its old bits and gradients") 
     Tape tape;
     tape.backward(loss_of(model));
   }
-  model.norm.bias.zero_grad();
+  std::get<LayerNorm>(model.norm.kind).bias.zero_grad();
   const std::string before = bits(model);
   const Direction v = random_direction(model, 7);
   gradient_at(model, v, 0.5);
