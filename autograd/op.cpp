@@ -155,10 +155,40 @@ bool have_distinct_gradients(const Node& a, const Node& b) {
   return a.root != b.root || (!a.place && !b.place && !overlap(a.value, b.value));
 }
 
+// Whether they are parts of one root that nobody has written to, without overlap, and nothing is left of it: then each
+// writes its part, and the whole needs no zeros first.
+template <std::size_t n>
+bool make_up_an_untouched_root(const Var (&targets)[n], const source_location& where) {
+  const Node& first = VarAccess::node(targets[0], where);
+  const Node& root = workspace().node(first.root);
+  if (root.touched || root.place || !needs_grad_here(targets[0], where) ||
+      belongs_to_parameter(root, *workspace().innermost))
+    return false;
+  Index count = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const Node& part = VarAccess::node(targets[i], where);
+    if (part.root != first.root) return false;
+    for (std::size_t before = 0; before < i; ++before)
+      if (!have_distinct_gradients(VarAccess::node(targets[before], where), part)) return false;
+    count += part.value.count();
+  }
+  return count == root.value.count();
+}
+
 template <std::size_t n>
 std::array<Out, n> distinct_places(const Var (&targets)[n], const source_location& where) {
   Workspace& w = workspace();
   std::array<Out, n> places;
+  if (make_up_an_untouched_root(targets, where)) {
+    Node& root = w.node(VarAccess::node(targets[0], where).root);
+    detail::ensure_gradient(root, *w.innermost);
+    detail::touch(root, *w.innermost);
+    for (std::size_t i = 0; i < n; ++i) {
+      const Node& part = VarAccess::node(targets[i], where);
+      places[i] = Out(detail::gradient_data(part), detail::gradient_layout(part), false);
+    }
+    return places;
+  }
   for (std::size_t i = 0; i < n; ++i) {
     bool distinct = true;
     for (std::size_t before = 0; before < i; ++before)

@@ -131,7 +131,7 @@ AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOpti
           q.shape());
     call.q = mul(q, *learned);
   }
-  if (options.dropout > 0 && is_training()) call.dropout = kernels::dropout_mask(draw_stream(), options.dropout);
+  if (options.dropout > 0 && is_training()) call.dropout = kernels::dropout_mask(draw_stream(where), options.dropout);
   return call;
 }
 

@@ -164,14 +164,13 @@ void check_statistics(const ConstView& statistics, const Attention& a) {
 
 Shape check_attention(const Attention& a) {
   const DType type = a.q.dtype();
-  check(is_float(type), "attention: it computes with f32, f64 or dual, and got {}", type);
   for (const ConstView* x : {&a.k, &a.v}) check_type(x->dtype(), type);
+  check(is_float(type), "attention: it computes with f32, f64 or dual, and got {}", type);
   check_shapes(a.q.shape(), a.k.shape(), a.v.shape());
   check(a.softcap >= 0, "attention: a softcap of {} is below 0", a.softcap);
   Shape scores = a.q.shape();
   scores[scores.rank() - 1] = a.k.shape().last(1);
   if (a.bias) {
-    check(a.bias->dtype() != i32, "attention: a bias is added to the scores, which i32 cannot be: Mask::allow hides keys");
     check_type(a.bias->dtype(), type);
     check(broadcasts_to(a.bias->shape(), scores), "attention: bias {} does not stretch to the scores {}", a.bias->shape(),
           scores);

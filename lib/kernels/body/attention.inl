@@ -33,9 +33,16 @@ INLINE Index end_key(const AttentionArguments& a, Index query, Index length) {
   return larger(smaller(query + a.last + 1, length), 0);
 }
 
+// Of each row r, columns r + low ... r + high are all that counts: what distance leaves of a block.
+struct Band {
+  Index low = -kEverything, high = kEverything;
+  static constexpr Index kEverything = Index{1} << 50;
+};
+
 // A product that goes through gemm's tiles: c = scale * a b, or c += scale * a b, with b's and c's columns side by side.
-// Where an operand holds infinities or NaNs, `seen` (laid out as a) tells which of its steps count: the others have
-// weight 0, but 0 times infinity is not 0.
+// What lies outside of `sums` adds 0 to a sum, and is left out where that is cheap; what lies outside of `results` may
+// be left as it is. Where an operand holds infinities or NaNs, `seen` (laid out as a) tells which steps count: the
+// others have weight 0, but 0 times infinity is not 0.
 template <class T>
 struct BlockProduct {
   T* c;
@@ -47,7 +54,8 @@ struct BlockProduct {
   Index rows, columns, depth;
   T scale;
   bool add;
-  const T* seen;
+  Band sums = {}, results = {};
+  const T* seen = nullptr;
 };
 
 template <class T>
@@ -77,28 +85,36 @@ __attribute__((noinline)) void multiply_blocks(const BlockProduct<T>& p) {
   job.scale = p.scale;
   job.next_step = job.next_round = 0;
   const Index panel = pieces(p.rows, pieces(p.rows, Tile<T>::kRows));
-  Index k = 0;
-  do {  // the same blocks of k as gemm's
-    job.depth = smaller(kGemmDepth, p.depth - k);
-    job.add = p.add || k > 0;
-    for (Index i = 0; i < p.rows; i += panel) {
+  for (Index i = 0; i < p.rows; i += panel) {
+    const Index rows = smaller(panel, p.rows - i), last_row = i + rows - 1;
+    const Index first_step = larger(i + p.sums.low, 0), end_step = smaller(last_row + p.sums.high + 1, p.depth);
+    const Index first_column = larger(i + p.results.low, 0) / kLanes * kLanes;
+    const Index end_column = smaller(pieces(last_row + p.results.high + 1, kLanes) * kLanes, p.columns);
+    if (p.add && first_step >= end_step) continue;
+    Index k = first_step;
+    do {  // the same blocks of k as gemm's
+      job.depth = larger(smaller(kGemmDepth, end_step - k), 0);
+      job.add = p.add || k > first_step;
       job.a = p.a + i * p.a_row + k * p.a_step;
-      for (Index j = 0; j < p.columns; j += kTileColumns<T>) {
+      for (Index j = first_column; j < end_column; j += kTileColumns<T>) {
         job.b = job.next = p.b + k * p.b_step + j;
         job.c = p.c + i * p.c_row + j;
-        run_tile(job, smaller(panel, p.rows - i), smaller(kTileColumns<T>, p.columns - j), 1);
+        run_tile(job, rows, smaller(kTileColumns<T>, end_column - j), 1);
       }
-    }
-  } while ((k += kGemmDepth) < p.depth);
+    } while ((k += kGemmDepth) < end_step);
+  }
 }
+
+template <class V> INLINE V only_values(V v) { return v; }
+template <class V> INLINE V only_values(Dual<V> v) { return v.value; }
 
 // Whether all numbers of a matrix are finite. Of duals, the values.
 template <class T>
 __attribute__((noinline)) bool all_finite(const T* p, Index row, Index rows, Index columns) {
-  using V = Vec<T>;
-  V zeros = zero<V>();
+  using V = decltype(only_values(Vec<T>{}));
+  V zeros = zero<V>();  // a zero of either sign, or NaN
   for (Index i = 0; i < rows; ++i, p += row)
-    each_vector(columns, [&](Index j, int n) { zeros = zeros + load_lanes(p + j, n) * zero<V>(); });
+    each_vector(columns, [&](Index j, int n) { zeros = zeros | only_values(load_lanes(p + j, n)) * zero<V>(); });
   return !any(!(zeros == zero<V>()));
 }
 
@@ -138,6 +154,9 @@ struct BlockPair {
   Index key_head, length;
   Index i = 0, rows = 0, lanes = 0, j = 0, keys = 0;
   bool hides = false;  // whether some query of the block does not see some key of it
+  int finite_queries = -1;  // not known yet
+  // What distance leaves, with keys as rows and queries as columns, and the other way round.
+  Band by_key, by_query;
 
   INLINE BlockPair(const AttentionArguments& arguments, const AttentionMemory<T>& memory, Index entry, Index head)
       : a(arguments),
@@ -157,11 +176,22 @@ struct BlockPair {
     i = first;
     rows = smaller(kQueries, a.queries - i);
     lanes = pieces(rows, kLanes) * kLanes;
+    finite_queries = -1;
     transpose(m.queries, row_of(a.q, place.head, i), a.q.row, a.width);
   }
+  // Rows that fill no vector go by way of a buffer, together with rows of zeros.
   __attribute__((noinline)) void transpose(T* to, const T* from, Index row, Index width) const {
-    if (rows < lanes) clear(to, width * kQueries);
-    copy_matrix(to, kQueries, from, 1, row, width, rows);
+    const Index whole = rows / kLanes * kLanes;
+    copy_matrix(to, kQueries, from, 1, row, width, whole);
+    if (rows == whole) return;
+    from += whole * row;
+    if (kLanes * width > kAttentionKeys * kQueries) {
+      for (Index c = 0; c < width; ++c) clear(to + c * kQueries + whole, kLanes);
+      return copy_matrix(to + whole, kQueries, from, 1, row, width, rows - whole);
+    }
+    clear(m.slopes, kLanes * width);
+    copy_matrix(m.slopes, width, from, row, 1, rows - whole, width);
+    copy_matrix(to + whole, kQueries, m.slopes, 1, width, width, kLanes);
   }
   INLINE KeyRange seen_keys() const { return {first_key(a, i), end_key(a, i + rows - 1, length)}; }
   // Goes to the keys of the block at `block` that are in range. Returns whether there are any.
@@ -169,6 +199,8 @@ struct BlockPair {
     j = larger(block, range.begin);
     keys = smaller(block + kAttentionKeys, range.end) - j;
     hides = first_key(a, i + rows - 1) > j || end_key(a, i, length) < j + keys;
+    by_key = {j - i - a.last, j - i - a.first};
+    by_query = {i - j + a.first, i - j + a.last};
     return keys > 0;
   }
 
@@ -176,7 +208,7 @@ struct BlockPair {
   INLINE void compute_scores(bool wants_caps) {
     const bool hides_by_distance = hides;
     multiply_blocks<T>({m.scores, kQueries, row_of(a.k, key_head, j), a.k.row, 1, m.queries, kQueries, keys, lanes,
-                        a.width, scale_of(m.scores, a.scale), false, nullptr});
+                        a.width, scale_of(m.scores, a.scale), false, {}, by_key});
     if (a.softcap > 0) cap_scores(wants_caps);
     if (a.bias.data || a.allow.data) add_bias();
     if (hides_by_distance) hide_by_distance();
@@ -222,39 +254,64 @@ struct BlockPair {
       }
   }
 
-  // Where the lanes of a vector see keys from some on, or up to some.
+  // The keys of the block that some query of the vector at `lane` sees, by distance.
+  INLINE KeyRange seen_by(Index lane) const {
+    return {smaller(larger(first_key(a, i + lane) - j, 0), keys),
+            smaller(larger(end_key(a, i + lane + kLanes - 1, length) - j, 0), keys)};
+  }
+  // Of these, those that other queries of the vector do not see.
   __attribute__((noinline)) void hide_by_distance() const {
     using V = Vec<T>;
     const V none = constant<V>(-__builtin_inf());
+    T count[kLanes];
+    for (Index n = 0; n < kLanes; ++n) count[n] = scale_of(count, static_cast<double>(n));
+    const auto near = [](Index distance) { return static_cast<double>(smaller(larger(distance, -1000), 1000)); };
     for (Index lane = 0; lane < lanes; lane += kLanes) {
-      T first[kLanes], end[kLanes];
-      const auto begin_of = [&](Index query) { return smaller(larger(first_key(a, query) - j, 0), keys); };
-      const auto end_of = [&](Index query) { return smaller(larger(end_key(a, query, length) - j, 0), keys); };
-      for (Index n = 0; n < kLanes; ++n) {
-        first[n] = scale_of(first, static_cast<double>(begin_of(i + lane + n)));
-        end[n] = scale_of(end, static_cast<double>(end_of(i + lane + n)));
-      }
-      const V begins = V::load(first), ends = V::load(end);
-      const Index all_begun = begin_of(i + lane + kLanes - 1), one_ends = end_of(i + lane);
-      for (Index t = 0; t < keys; ++t) {
-        if (t == all_begun && t < one_ends) t = one_ends;  // in between, all is seen
-        if (t >= keys) break;
-        const V key = constant<V>(static_cast<double>(t));
-        T* at = m.scores + t * kQueries + lane;
-        select((begins <= key) & (key < ends), V::load(at), none).store(at);
-      }
+      const KeyRange seen = seen_by(lane);
+      const V first = V::load(count) + constant<V>(near(i + lane + a.first - j)),
+              last = V::load(count) + constant<V>(near(i + lane + a.last - j));
+      const auto hide = [&](Index begin, Index end) {
+        for (Index t = begin; t < end; ++t) {
+          const V key = constant<V>(static_cast<double>(t));
+          T* at = m.scores + t * kQueries + lane;
+          select((first <= key) & (key <= last), V::load(at), none).store(at);
+        }
+      };
+      const Index all_begun = first_key(a, i + lane + kLanes - 1) - j, one_ends = end_key(a, i + lane, length) - j;
+      hide(seen.begin, smaller(all_begun, seen.end));
+      hide(larger(larger(one_ends, all_begun), seen.begin), seen.end);
     }
+  }
+
+  // Whether q and dy of the block are finite.
+  INLINE bool has_finite_queries() {
+    if (finite_queries < 0)
+      finite_queries = all_finite(m.queries, kQueries, a.width, lanes) && all_finite(m.upstream, kQueries, a.value_width, lanes);
+    return finite_queries;
   }
 
   // 1 where a query sees a key, 0 where not, from the scores: only needed where an operand has infinities or NaNs.
   __attribute__((noinline)) const T* mark_seen() const {
     using V = Vec<T>;
     const V none = constant<V>(-__builtin_inf());
-    for (Index t = 0; t < keys; ++t)
-      for (Index lane = 0; lane < lanes; lane += kLanes)
+    clear(m.seen, keys * kQueries);
+    for (Index lane = 0; lane < lanes; lane += kLanes)
+      for (Index t = seen_by(lane).begin; t < seen_by(lane).end; ++t)
         select(V::load(m.scores + t * kQueries + lane) == none, zero<V>(), constant<V>(1))
             .store(m.seen + t * kQueries + lane);
     return m.seen;
+  }
+  // Zeros where no query of the vector at `lane` sees a key.
+  INLINE void clear_unseen(T* block, Index lane, KeyRange seen) const {
+    for (Index t = 0; t < seen.begin; ++t) zero<Vec<T>>().store(block + t * kQueries + lane);
+    for (Index t = larger(seen.end, seen.begin); t < keys; ++t) zero<Vec<T>>().store(block + t * kQueries + lane);
+  }
+  // Whether all keys (or values) of the block are finite that some query does not see.
+  INLINE bool has_finite_hidden(const T* rows_of_keys, Index row, Index width) const {
+    // By distance alone, and where no key comes too early, those are the last.
+    const bool only_last = !a.bias.data && !a.allow.data && first_key(a, i + rows - 1) <= j;
+    const Index from = only_last ? larger(end_key(a, i, length) - j, 0) : 0;
+    return all_finite(rows_of_keys + from * row, row, keys - from, width);
   }
 
   // Dropout's factors of the block's weights. Weight (b, h, i, j) is element ((b H + h) L + i) S + j of the stream.
@@ -293,19 +350,21 @@ __attribute__((noinline)) bool exponentiate(const BlockPair<T>& pair) {
   for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
     T* const scores = m.scores + lane;
     const V before = V::load(m.maxima + lane);
+    const KeyRange seen = pair.seen_by(lane);
     V most = before;
-    for (Index t = 0; t < pair.keys; ++t) {
+    for (Index t = seen.begin; t < seen.end; ++t) {
       const V s = V::load(scores + t * kQueries);
       most = select(most < s, s, most);  // a NaN is passed over: the sum brings it in
     }
     const V shift = select(most == constant<V>(-__builtin_inf()), zero<V>(), most);
     const V factor = exp(before - shift);
     V total = zero<V>();
-    for (Index t = 0; t < pair.keys; ++t) {
+    for (Index t = seen.begin; t < seen.end; ++t) {
       const V e = exp(V::load(scores + t * kQueries) - shift);
       e.store(scores + t * kQueries);
       total = total + e;
     }
+    pair.clear_unseen(m.scores, lane, seen);
     most.store(m.maxima + lane);
     factor.store(m.rescale + lane);
     fma(V::load(m.totals + lane), factor, total).store(m.totals + lane);
@@ -379,14 +438,14 @@ void attend_queries(BlockPair<T>& pair) {
     if (!pair.take_keys(block, range)) continue;
     pair.compute_scores(false);
     const T* v = pair.row_of(a.v, pair.key_head, pair.j);
-    const T* seen = pair.hides && !all_finite(v, a.v.row, pair.keys, a.value_width) ? pair.mark_seen() : nullptr;
+    const T* seen = pair.hides && !pair.has_finite_hidden(v, a.v.row, a.value_width) ? pair.mark_seen() : nullptr;
     if (exponentiate(pair) && started) scale_rows(m.sums, pair.rows, a.value_width, m.rescale);
     if (a.drops) {
       pair.draw_factors();
       multiply_by_factors(pair, m.scores);
     }
     multiply_blocks<T>({m.sums, a.value_width, m.scores, 1, kQueries, v, a.v.row, pair.rows, a.value_width, pair.keys, one,
-                        started, seen});  // sums += weightsᵀ v
+                        started, pair.by_query, {}, seen});  // sums += weightsᵀ v
     started = true;
   }
   if (!started) clear(m.sums, pair.rows * a.value_width);
@@ -426,12 +485,15 @@ void attention_weights(const void* arguments, Index begin, Index end) {
     for (Index block = range.begin / kAttentionKeys * kAttentionKeys; block < range.end; block += kAttentionKeys) {
       if (!pair.take_keys(block, range)) continue;
       pair.compute_scores(false);
-      for (Index t = 0; t < pair.keys; ++t)
-        for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+      for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
+        const KeyRange seen = pair.seen_by(lane);
+        for (Index t = seen.begin; t < seen.end; ++t) {
           T* at = m.scores + t * kQueries + lane;
           const V s = V::load(at), p = exp(s - V::load(m.maxima + lane)) * V::load(m.totals + lane);
           select(s == constant<V>(-__builtin_inf()), zero<V>(), p).store(at);
         }
+        pair.clear_unseen(m.scores, lane, seen);
+      }
       copy_matrix(y + pair.j, a.y.row, m.scores, 1, kQueries, pair.rows, pair.keys);
     }
   }
@@ -485,7 +547,8 @@ __attribute__((noinline)) void weights_and_slopes(const BlockPair<T>& pair) {
   const V none = constant<V>(-__builtin_inf());
   for (Index lane = 0; lane < pair.lanes; lane += kLanes) {
     const V most = V::load(m.maxima + lane), inverse = V::load(m.totals + lane), dot = V::load(m.dots + lane);
-    for (Index t = 0; t < pair.keys; ++t) {
+    const KeyRange seen = pair.seen_by(lane);
+    for (Index t = seen.begin; t < seen.end; ++t) {
       const Index at = t * kQueries + lane;
       const V s = V::load(m.scores + at);
       V p = exp(s - most) * inverse, dp = V::load(m.slopes + at), used = p;
@@ -502,6 +565,8 @@ __attribute__((noinline)) void weights_and_slopes(const BlockPair<T>& pair) {
       used.store(m.scores + at);
       ds.store(m.slopes + at);
     }
+    pair.clear_unseen(m.scores, lane, seen);
+    pair.clear_unseen(m.slopes, lane, seen);
   }
 }
 
@@ -527,10 +592,8 @@ void add_gradients(BlockPair<T>& pair, bool queries, bool keys) {
   const T *q = pair.row_of(a.q, pair.place.head, pair.i), *dy = pair.row_of(a.dy, pair.place.head, pair.i);
   pair.compute_scores(true);
   multiply_blocks<T>({m.slopes, kQueries, v, a.v.row, 1, m.upstream, kQueries, pair.keys, pair.lanes, a.value_width, one,
-                      false, nullptr});  // dpᵀ = v dyᵀ
-  const bool plain = !pair.hides || (all_finite(k, a.k.row, pair.keys, a.width) &&
-                                     all_finite(q, a.q.row, pair.rows, a.width) &&
-                                     all_finite(dy, a.dy.row, pair.rows, a.value_width));
+                      false, {}, pair.by_key});  // dpᵀ = v dyᵀ
+  const bool plain = !pair.hides || (pair.has_finite_queries() && pair.has_finite_hidden(k, a.k.row, a.width));
   const T* seen = plain ? nullptr : pair.mark_seen();
   if (a.drops) pair.draw_factors();
   weights_and_slopes(pair);
@@ -540,13 +603,13 @@ void add_gradients(BlockPair<T>& pair, bool queries, bool keys) {
   if (a.softcap > 0) uncap_slopes(pair);
   if (keys && a.dv.data)  // dv += pᵀ dy
     multiply_blocks<T>({pair.row_of(a.dv, pair.key_head, pair.j), a.dv.row, m.scores, kQueries, 1, dy, a.dy.row, pair.keys,
-                        a.value_width, pair.rows, one, true, seen});
+                        a.value_width, pair.rows, one, true, pair.by_key, {}, seen});
   if (keys && a.dk.data)  // dk += scale dsᵀ q
     multiply_blocks<T>({pair.row_of(a.dk, pair.key_head, pair.j), a.dk.row, m.slopes, kQueries, 1, q, a.q.row, pair.keys,
-                        a.width, pair.rows, scale, true, seen});
+                        a.width, pair.rows, scale, true, pair.by_key, {}, seen});
   if (queries && a.dq.data)  // dq += scale ds k
     multiply_blocks<T>({m.sums, a.width, m.slopes, 1, kQueries, k, a.k.row, pair.rows, a.width, pair.keys, scale, true,
-                        seen});
+                        pair.by_query, {}, seen});
 }
 
 template <class T>
