@@ -1,4 +1,5 @@
-// y = min(max(x, low), high), element by element: infinite bounds do nothing. NaN stays NaN. On the bounds the slope is 1.
+// y = min(max(x, low), high), element by element: infinite bounds do nothing, and NaN stays NaN. On the bounds the slope
+// is 1.
 #pragma once
 
 #include "attune/autograd/op.h"
@@ -10,7 +11,8 @@ inline Var clamp(Var x, double low, double high) {
   Var y = output(x.shape(), {x});
   kernels::clamp(into(y), x.value(), low, high);
   return record("clamp", y, [=] {
-    if (Out d = add_to(x)) kernels::clamp_backward(d, y.grad(), x.value(), low, high);  // dx += dy where low <= x <= high
+    if (Out d = add_to(x))  // dx += dy where low <= x <= high
+      kernels::clamp_backward(d, y.grad(), x.value(), low, high);
   });
 }
 

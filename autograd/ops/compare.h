@@ -1,5 +1,6 @@
-// a == b, a < b, a <= b, a > b, a >= b, element by element, with broadcasting: a constant, i32 of 1 (true) and 0, as where()
-// takes it. Operands are of one type, i32 among them, or a number on the right. Nothing compares with NaN: that is 0.
+// a == b, a < b, a <= b, a > b, a >= b, element by element, with broadcasting: a constant, i32 of 1 (true) and 0, as
+// where() takes it. Operands are of one type, i32 among them; a number may stand on the right. Nothing compares with NaN:
+// that is 0.
 #pragma once
 
 #include <functional>
@@ -22,7 +23,7 @@ Var comparison(const char* name, Var a, Var b, Compare compare, std::source_loca
   return constant_of(name, y, where);
 }
 
-// A number beside i32 may be a fraction or out of its range; beside others it is rounded to their type, as in a + number.
+// A number beside i32 may be a fraction or out of its range; beside others it is rounded to their type, as in a + 0.1.
 template <class Compare>
 Var comparison(const char* name, Var a, double number, Compare compare, std::source_location where) {
   const ConstView& left = a.value(where);

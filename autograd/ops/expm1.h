@@ -11,8 +11,8 @@ inline Var expm1(Var x) {
   return record("expm1", y, [=] {
     if (Out d = add_to(x)) {
       const View slope = scratch(x.shape(), x.dtype());
-      kernels::exp(slope, x.value());            // y + 1 would lose the digits that y has not where x is far below 0
-      kernels::multiply(d, y.grad(), slope);     // dx += dy * exp(x)
+      kernels::exp(slope, x.value());         // not y + 1, whose digits are gone far below 0
+      kernels::multiply(d, y.grad(), slope);  // dx += dy * exp(x)
     }
   });
 }

@@ -9,7 +9,8 @@ inline Var leaky_relu(Var x, double slope = 0.01) {
   Var y = output(x.shape(), {x});
   kernels::leaky_relu(into(y), x.value(), slope);
   return record("leaky_relu", y, [=] {
-    if (Out d = add_to(x)) kernels::leaky_relu_backward(d, y.grad(), x.value(), slope);  // dx += dy * (x > 0 ? 1 : slope)
+    if (Out d = add_to(x))  // dx += dy * (x > 0 ? 1 : slope)
+      kernels::leaky_relu_backward(d, y.grad(), x.value(), slope);
   });
 }
 

@@ -1,7 +1,7 @@
 // y = x^e, element by element, with broadcasting. Also with a number on either side.
 //
-// As C's pow: x^0 is 1 for any x, 0 and NaN among them, with gradient 0; a negative x has powers for whole e, and NaN for
-// others. Where x is 0 and e is not below 0, the gradient of e is its limit, 0.
+// As C's pow: x^0 is 1 for any x, 0 and NaN among them, with gradient 0; a negative x has powers for whole e, and NaN
+// for others. Where x is 0 and e is not below 0, the gradient of e is its limit, 0.
 #pragma once
 
 #include "attune/autograd/op.h"

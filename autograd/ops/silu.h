@@ -9,7 +9,8 @@ inline Var silu(Var x) {
   Var y = output(x.shape(), {x});
   kernels::silu(into(y), x.value());
   return record("silu", y, [=] {
-    if (Out d = add_to(x)) kernels::silu_backward(d, y.grad(), x.value());  // dx += dy * s (1 + x (1 - s)), s = sigmoid(x)
+    if (Out d = add_to(x))  // dx += dy * s (1 + x (1 - s)), s = sigmoid(x)
+      kernels::silu_backward(d, y.grad(), x.value());
   });
 }
 

@@ -1,6 +1,8 @@
-// y = condition ? a : b, element by element, all three broadcast; a number may stand for a or b. The condition is i32, as
-// greater(x, 0) and its like give it: 0 is false, anything else true. The branch that is not taken gets a gradient of
-// exactly 0, even where its value or its slope is infinite or NaN.
+// y = condition ? a : b, element by element; all three broadcast, and a number may stand for a or b.
+//
+// The condition is i32, as greater(x, 0) and its like give it: 0 is false, anything else true. The branch that is not
+// taken gets a gradient of exactly 0, whatever its value and y's gradient are. What made that value then multiplies 0 by
+// a slope of its own: of where(greater(x, 0), sqrt(x), 0) that is 0 / 0 at 0. Choose x first, then take the root.
 #pragma once
 
 #include "attune/autograd/op.h"

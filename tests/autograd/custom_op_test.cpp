@@ -17,7 +17,8 @@ Var squared_relu(Var x) {
   kernels::map_each(into(y), x.value(), [](auto at) { return at > 0 ? at * at : 0 * at; });
   return record("squared_relu", y, [=] {
     if (Out d = add_to(x))
-      kernels::map_each(d, y.grad(), x.value(), [](auto dy, auto at) { return at > 0 ? 2 * dy * at : 0 * dy; });
+      kernels::map_each(d, y.grad(), x.value(),
+                        [](auto dy, auto at) { return at > 0 ? 2 * dy * at : 0 * dy; });
   });
 }
 

@@ -1,5 +1,5 @@
-// What another implementation computed: values and gradients of ops of one operand, in f64 to the last digits, and in
-// f32.
+// What another implementation computed: values and gradients of ops of one operand, in f64 to the last
+// digits, and in f32.
 #include "../support/golden.h"
 
 #include "attune/autograd/ops.h"
@@ -24,7 +24,9 @@ void compare(const char* name, Var (*op)(Var)) {
 
 }  // namespace
 
-TEST_CASE("golden: softmax") { compare("softmax", [](Var x) { return softmax(x); }); }
+TEST_CASE("golden: softmax") {
+  compare("softmax", [](Var x) { return softmax(x); });
+}
 TEST_CASE("golden: gelu") { compare("gelu", gelu); }
 TEST_CASE("golden: gelu's tanh form") { compare("gelu_tanh", gelu_tanh); }
 TEST_CASE("golden: silu") { compare("silu", silu); }

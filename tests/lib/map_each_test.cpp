@@ -56,12 +56,15 @@ TEST_CASE("map_each: errors") {
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::map_each(y, longer, same), "map_each: [4] does not stretch to [2, 3]",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::map_each(ids, ids, same), "map_each: i32 has no arithmetic", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::map_each(ids, ids, same), "map_each: i32 has no arithmetic",
+                       std::invalid_argument);
 }
 
 TEST_CASE("dual: arithmetic carries the derivative along") {
   const dual x{3, 1}, y{2, -0.5};
-  const auto is = [](dual a, double value, double tangent) { return a.value == value && a.tangent == tangent; };
+  const auto is = [](dual a, double value, double tangent) {
+    return a.value == value && a.tangent == tangent;
+  };
   CHECK(is(x + y, 5, 0.5));
   CHECK(is(x - y, 1, 1.5));
   CHECK(is(x * y, 6, 0.5));

@@ -29,9 +29,13 @@ INLINE V apply(V a, V b, V c, const double* parameters) {
 }
 
 template <class F, class V>
-inline constexpr int kArity = requires(V a) { F::of(a, a, a); } ? 3
-                              : requires(V a, const double* p) { F::of(a, a, p); } || requires(V a) { F::of(a, a); } ? 2
-                                                                                                                     : 1;
+constexpr int arity_of() {
+  if (requires(V a) { F::of(a, a, a); }) return 3;
+  if (requires(V a, const double* p) { F::of(a, a, p); } || requires(V a) { F::of(a, a); }) return 2;
+  return 1;
+}
+template <class F, class V>
+inline constexpr int kArity = arity_of<F, V>();
 
 template <class F, class T>
 void map_block(const MapArguments& m, T* y, const T* const* in, Index size) {

@@ -212,7 +212,8 @@ INLINE R power_of_magnitude(R x, R y) {
   const auto finite = (none < x) & (x < infinity);
   log.high = select(finite, log.high, select(x == none, negative(infinity), x));  // log(0), log(inf), NaN
   const R w = y * log.high;
-  const R w_low = select(finite & (magnitude(w) < constant<R>(1000)), fma(y, log.high, negative(w)) + y * log.low, none);
+  const R lost = fma(y, log.high, negative(w)) + y * log.low;
+  const R w_low = select(finite & (magnitude(w) < constant<R>(1000)), lost, none);
   const R result = exp_of(w, reduce(w, w_low));
   return select(w <= R::all(Of<R>::kExpHigh), result, w + infinity);
 }
@@ -291,8 +292,9 @@ struct Swish {
   R x, e;
   typename R::Mask below;
   R a, b;
-  INLINE R near() const { return quotient<R>({select(below, e, constant<R>(1)), zero<R>()}, one_plus(e)); }  // sigmoid(t)
-  INLINE R far() const { return quotient<R>({select(below, constant<R>(1), e), zero<R>()}, one_plus(e)); }   // sigmoid(-t)
+  INLINE R near() const { return share(select(below, e, constant<R>(1))); }  // sigmoid(t)
+  INLINE R far() const { return share(select(below, constant<R>(1), e)); }   // sigmoid(-t)
+  INLINE R share(R part) const { return quotient<R>({part, zero<R>()}, one_plus(e)); }
 };
 template <class R>
 INLINE Swish<R> swish_parts(R unlimited, double a, double b) {
@@ -547,8 +549,12 @@ struct SigmoidOf { template <class R> INLINE static R of(R x) { return registers
 struct SigmoidSlopeOf { template <class R> INLINE static R of(R x) { return registers::sigmoid_slope(x); } };
 struct SoftplusOf { template <class R> INLINE static R of(R x) { return registers::softplus(x); } };
 struct SwishOf { template <class R> INLINE static R of(R x, double a, double b) { return registers::swish(x, a, b); } };
-struct SwishSlopeOf { template <class R> INLINE static R of(R x, double a, double b) { return registers::swish_slope(x, a, b); } };
-struct SwishCurvatureOf { template <class R> INLINE static R of(R x, double a, double b) { return registers::swish_curvature(x, a, b); } };
+struct SwishSlopeOf {
+  template <class R> INLINE static R of(R x, double a, double b) { return registers::swish_slope(x, a, b); }
+};
+struct SwishCurvatureOf {
+  template <class R> INLINE static R of(R x, double a, double b) { return registers::swish_curvature(x, a, b); }
+};
 struct GeluOf { template <class R> INLINE static R of(R x) { return registers::gelu(x); } };
 struct GeluDerivativeOf { template <class R> INLINE static R of(R x) { return registers::gelu_derivative(x); } };
 struct GeluCurvatureOf { template <class R> INLINE static R of(R x) { return registers::gelu_curvature(x); } };
@@ -567,7 +573,10 @@ template <class V> INLINE V sigmoid_slope(V x) { return each_register<SigmoidSlo
 template <class V> INLINE V softplus(V x) { return each_register<SoftplusOf>(x); }
 template <class V> INLINE V swish(V x, double a, double b) { return each_register<SwishOf>(x, a, b); }
 template <class V> INLINE V swish_slope(V x, double a, double b) { return each_register<SwishSlopeOf>(x, a, b); }
-template <class V> INLINE V swish_curvature(V x, double a, double b) { return each_register<SwishCurvatureOf>(x, a, b); }
+template <class V>
+INLINE V swish_curvature(V x, double a, double b) {
+  return each_register<SwishCurvatureOf>(x, a, b);
+}
 template <class V> INLINE V gelu(V x) { return each_register<GeluOf>(x); }
 template <class V> INLINE V gelu_derivative(V x) { return each_register<GeluDerivativeOf>(x); }
 template <class V> INLINE V gelu_curvature(V x) { return each_register<GeluCurvatureOf>(x); }

@@ -1,111 +1,62 @@
 // compare: a == b, a < b and their like, as conditions.
 #include "attune/autograd/ops/compare.h"
 
-#include <cmath>
-
 #include "../../lib/kernel_check.h"
 #include "../../support/op_check.h"
 
 using namespace attune;
 using namespace attune::check_ops;
-using attune::check_kernels::kInf, attune::check_kernels::kNan;
+using attune::check_kernels::kNan;
 
-TEST_CASE("compare: every comparison, of numbers that are often equal") {
-  const auto inputs = [] {
-    std::vector<Inputs> result = odd_sizes(2);
-    for (Inputs& both : result) both[0] = both[1];
-    return result;
-  }();
-  check_op({.name = "equal",
-            .f = [](Var a, Var b) { return equal(a, b); },
-            .reference = elementwise([](double a, double b) { return a == b; }),
-            .inputs = inputs,
-            .broadcasts = true,
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{1, 2}, 1.0 == 2.0, {0, 0}}, {{2, 2}, 2.0 == 2.0}, {{3, 2}, 3.0 == 2.0}, {{kNan, kNan}, 0}, {{0, -0.0}, 0.0 == -0.0}},
-            .errors = {{[] { equal(zeros({2}), zeros({2}, f64)); }, "equal: element types f32 and f64 differ"},
-                       {[] { equal(zeros({2}), zeros({3})); },
-                        "equal: [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
-  check_op({.name = "equal, with a number",
-            .f = [](Var x) { return equal(x, 0.5); },
-            .reference = elementwise([](double x) { return x == 0.5; }),
-            .inputs = {{real({3, 5})}},
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{0.5}, 0.5 == 0.5, {0}}, {{kNan}, 0}}});
-  check_op({.name = "less",
-            .f = [](Var a, Var b) { return less(a, b); },
-            .reference = elementwise([](double a, double b) { return a < b; }),
-            .inputs = inputs,
-            .broadcasts = true,
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{1, 2}, 1.0 < 2.0, {0, 0}}, {{2, 2}, 2.0 < 2.0}, {{3, 2}, 3.0 < 2.0}, {{kNan, kNan}, 0}, {{0, -0.0}, 0.0 < -0.0}},
-            .errors = {{[] { less(zeros({2}), zeros({2}, f64)); }, "less: element types f32 and f64 differ"},
-                       {[] { less(zeros({2}), zeros({3})); },
-                        "less: [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
-  check_op({.name = "less, with a number",
-            .f = [](Var x) { return less(x, 0.5); },
-            .reference = elementwise([](double x) { return x < 0.5; }),
-            .inputs = {{real({3, 5})}},
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{0.5}, 0.5 < 0.5, {0}}, {{kNan}, 0}}});
-  check_op({.name = "less_equal",
-            .f = [](Var a, Var b) { return less_equal(a, b); },
-            .reference = elementwise([](double a, double b) { return a <= b; }),
-            .inputs = inputs,
-            .broadcasts = true,
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{1, 2}, 1.0 <= 2.0, {0, 0}}, {{2, 2}, 2.0 <= 2.0}, {{3, 2}, 3.0 <= 2.0}, {{kNan, kNan}, 0}, {{0, -0.0}, 0.0 <= -0.0}},
-            .errors = {{[] { less_equal(zeros({2}), zeros({2}, f64)); }, "less_equal: element types f32 and f64 differ"},
-                       {[] { less_equal(zeros({2}), zeros({3})); },
-                        "less_equal: [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
-  check_op({.name = "less_equal, with a number",
-            .f = [](Var x) { return less_equal(x, 0.5); },
-            .reference = elementwise([](double x) { return x <= 0.5; }),
-            .inputs = {{real({3, 5})}},
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{0.5}, 0.5 <= 0.5, {0}}, {{kNan}, 0}}});
-  check_op({.name = "greater",
-            .f = [](Var a, Var b) { return greater(a, b); },
-            .reference = elementwise([](double a, double b) { return a > b; }),
-            .inputs = inputs,
-            .broadcasts = true,
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{1, 2}, 1.0 > 2.0, {0, 0}}, {{2, 2}, 2.0 > 2.0}, {{3, 2}, 3.0 > 2.0}, {{kNan, kNan}, 0}, {{0, -0.0}, 0.0 > -0.0}},
-            .errors = {{[] { greater(zeros({2}), zeros({2}, f64)); }, "greater: element types f32 and f64 differ"},
-                       {[] { greater(zeros({2}), zeros({3})); },
-                        "greater: [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
-  check_op({.name = "greater, with a number",
-            .f = [](Var x) { return greater(x, 0.5); },
-            .reference = elementwise([](double x) { return x > 0.5; }),
-            .inputs = {{real({3, 5})}},
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{0.5}, 0.5 > 0.5, {0}}, {{kNan}, 0}}});
-  check_op({.name = "greater_equal",
-            .f = [](Var a, Var b) { return greater_equal(a, b); },
-            .reference = elementwise([](double a, double b) { return a >= b; }),
-            .inputs = inputs,
-            .broadcasts = true,
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{1, 2}, 1.0 >= 2.0, {0, 0}}, {{2, 2}, 2.0 >= 2.0}, {{3, 2}, 3.0 >= 2.0}, {{kNan, kNan}, 0}, {{0, -0.0}, 0.0 >= -0.0}},
-            .errors = {{[] { greater_equal(zeros({2}), zeros({2}, f64)); }, "greater_equal: element types f32 and f64 differ"},
-                       {[] { greater_equal(zeros({2}), zeros({3})); },
-                        "greater_equal: [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
-  check_op({.name = "greater_equal, with a number",
-            .f = [](Var x) { return greater_equal(x, 0.5); },
-            .reference = elementwise([](double x) { return x >= 0.5; }),
-            .inputs = {{real({3, 5})}},
-            .differentiable = false,
-            .any_dtype = true,
-            .points = {{{0.5}, 0.5 >= 0.5, {0}}, {{kNan}, 0}}});
+namespace {
+
+struct Comparison {
+  std::string name;
+  Var (*of)(Var, Var);
+  Var (*with_number)(Var, double);
+  double (*plain)(double, double);
+};
+const Comparison kComparisons[] = {
+    {"equal", equal, equal, [](double a, double b) { return a == b ? 1.0 : 0; }},
+    {"less", less, less, [](double a, double b) { return a < b ? 1.0 : 0; }},
+    {"less_equal", less_equal, less_equal, [](double a, double b) { return a <= b ? 1.0 : 0; }},
+    {"greater", greater, greater, [](double a, double b) { return a > b ? 1.0 : 0; }},
+    {"greater_equal", greater_equal, greater_equal, [](double a, double b) { return a >= b ? 1.0 : 0; }},
+};
+
+}  // namespace
+
+TEST_CASE("compare: every comparison") {
+  std::vector<Inputs> inputs = odd_sizes(2);
+  inputs.push_back({real({17}, 0.5, 0.5), real({17}, 0.5, 0.5)});  // equal numbers
+  inputs.push_back(odd_sizes(2).back());
+  for (const Comparison& op : kComparisons) {
+    std::vector<Point> points;
+    for (double a : {1.0, 2.0, -0.0, 0.0, kNan})
+      for (double b : {2.0, 0.0, kNan}) points.push_back({{a, b}, op.plain(a, b), {0, 0}});
+    check_op({.name = op.name,
+              .f = [&](Var a, Var b) { return op.of(a, b); },
+              .reference = elementwise(op.plain),
+              .inputs = inputs,
+              .broadcasts = true,
+              .differentiable = false,
+              .any_dtype = true,
+              .points = points,
+              .errors = {{[&] { op.of(zeros({2}), zeros({2}, f64)); }, op.name + ": element types f32 and f64 differ"},
+                         {[&] { op.of(zeros({2}), zeros({3})); },
+                          op.name + ": [2] and [3] do not broadcast: sizes 2 and 3 differ"}}});
+  }
+}
+
+TEST_CASE("compare: with a number") {
+  for (const Comparison& op : kComparisons)
+    check_op({.name = op.name + ", with a number",
+              .f = [&](Var x) { return op.with_number(x, 0.5); },
+              .reference = elementwise([&](double x) { return op.plain(x, 0.5); }),
+              .inputs = {{real({3, 5})}, {real({17}, 0.5, 0.5)}},
+              .differentiable = false,
+              .any_dtype = true,
+              .points = {{{0.5}, op.plain(0.5, 0.5), {0}}, {{kNan}, 0}}});
 }
 
 TEST_CASE("compare: a number is rounded to f32 beside f32, and kept beside i32") {

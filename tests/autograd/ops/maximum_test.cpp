@@ -36,7 +36,9 @@ TEST_CASE("maximum") {
                        {{kNan, 1}, kNan},
                        {{1, kNan}, kNan},
                        {{kNan, -kInf}, kNan}},
-            .errors = {{[] { maximum(zeros({2, 3}), zeros({2})); },
+            .errors = {{[] {
+                          maximum(zeros({2, 3}), zeros({2}));
+                        },
                         "maximum: [2, 3] and [2] do not broadcast: sizes 3 and 2 differ"}}});
 }
 

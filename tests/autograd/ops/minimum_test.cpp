@@ -35,7 +35,9 @@ TEST_CASE("minimum") {
                        {{kNan, 1}, kNan},
                        {{1, kNan}, kNan},
                        {{kNan, kInf}, kNan}},
-            .errors = {{[] { minimum(zeros({2, 3}), zeros({2})); },
+            .errors = {{[] {
+                          minimum(zeros({2, 3}), zeros({2}));
+                        },
                         "minimum: [2, 3] and [2] do not broadcast: sizes 3 and 2 differ"}}});
 }
 

@@ -16,8 +16,5 @@ TEST_CASE("neg") {
             .reference = elementwise([](double x) { return -x; }),
             .inputs = odd_sizes(1),
             .saves = Saves::nothing,
-            .points = {{{2}, -2, {-1}},
-                       {{0}, 0, {-1}},
-                       {{kInf}, -kInf, {-1}},
-                       {{kNan}, kNan, {-1}}}});
+            .points = {{{2}, -2, {-1}}, {{0}, 0, {-1}}, {{kInf}, -kInf, {-1}}, {{kNan}, kNan, {-1}}}});
 }

@@ -46,7 +46,9 @@ TEST_CASE("pow") {
                        {{5, 0}, 1, {0, 1.6094379124341003}},
                        {{kNan, 0}, 1, {0, kNan}},
                        {{kInf, 0}, 1, {0, kInf}}},
-            .errors = {{[] { pow(zeros({2, 3}), zeros({2})); },
+            .errors = {{[] {
+                          pow(zeros({2, 3}), zeros({2}));
+                        },
                         "pow: [2, 3] and [2] do not broadcast: sizes 3 and 2 differ"}}});
 }
 
@@ -78,16 +80,17 @@ TEST_CASE("pow: numbers on either side") {
 }
 
 TEST_CASE("pow: the special values of C's pow") {
-  const double numbers[] = {0.0, -0.0, 0.5, -0.5, 1, -1, 2, -2, 3, -3, 2.5, -2.5, 1e300, 0x1p53, 0x1p53 - 1, 5e-324,
-                            kInf, -kInf, kNan};
+  const double numbers[] = {0.0, -0.0, 0.5,   -0.5,   1,          -1,     2,    -2,    3,   -3,
+                            2.5, -2.5, 1e300, 0x1p53, 0x1p53 - 1, 5e-324, kInf, -kInf, kNan};
   const NoGrad scope;
   for (double x : numbers)
     for (double e : numbers) {
       CAPTURE(x);
       CAPTURE(e);
       const double found = pow(full({}, x, f64), full({}, e, f64)).item(), expected = std::pow(x, e);
-      CHECK((std::isnan(expected) ? std::isnan(found) : std::abs(found - expected) <= 1e-15 * std::abs(expected) ||
-                                                            found == expected));
+      CHECK((std::isnan(expected)
+                 ? std::isnan(found)
+                 : std::abs(found - expected) <= 1e-15 * std::abs(expected) || found == expected));
       CHECK((std::isnan(expected) || std::signbit(found) == std::signbit(expected)));
     }
 }

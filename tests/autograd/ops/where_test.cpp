@@ -28,31 +28,33 @@ Plain choose(const Plain& condition, const Plain& a, const Plain& b) {
 }  // namespace
 
 TEST_CASE("where") {
-  check_op({.name = "where",
-            .f = [](Var condition, Var a, Var b) { return where(condition, a, b); },
-            .reference = choose,
-            .inputs = choices(),
-            .errors = {{[] { where(zeros({2}), zeros({2}), zeros({2})); }, "where: a condition is i32, not f32"},
-                       {[] { where(zeros({2}, i32), zeros({3}), zeros({3})); },
-                        "where: [2] and [3] do not broadcast: sizes 2 and 3 differ"},
-                       {[] { where(zeros({2}, i32), zeros({2}), zeros({3})); },
-                        "where: [2] and [3] do not broadcast: sizes 2 and 3 differ"},
-                       {[] { where(zeros({2}, i32), zeros({2}), zeros({2}, i32)); },
-                        "where: element types f32 and i32 differ"}}});
+  check_op(
+      {.name = "where",
+       .f = [](Var condition, Var a, Var b) { return where(condition, a, b); },
+       .reference = choose,
+       .inputs = choices(),
+       .errors = {{[] { where(zeros({2}), zeros({2}), zeros({2})); }, "where: a condition is i32, not f32"},
+                  {[] { where(zeros({2}, i32), zeros({3}), zeros({3})); },
+                   "where: [2] and [3] do not broadcast: sizes 2 and 3 differ"},
+                  {[] { where(zeros({2}, i32), zeros({2}), zeros({3})); },
+                   "where: [2] and [3] do not broadcast: sizes 2 and 3 differ"},
+                  {[] { where(zeros({2}, i32), zeros({2}), zeros({2}, i32)); },
+                   "where: element types f32 and i32 differ"}}});
 }
 
 TEST_CASE("where: operands that stretch, each against the other two") {
   const Tensor on = tensor({{1}, {0}}, i32);
   check_op({.name = "where, a column of conditions",
             .f = [&](Var a, Var b) { return where(on, a, b); },
-            .reference = [](const Plain& a, const Plain& b) {
-              Plain y({2, 3});
-              for (Index j = 0; j < 3; ++j) {
-                y(0, j) = a(j);
-                y(1, j) = b(1, 0);
-              }
-              return y;
-            },
+            .reference =
+                [](const Plain& a, const Plain& b) {
+                  Plain y({2, 3});
+                  for (Index j = 0; j < 3; ++j) {
+                    y(0, j) = a(j);
+                    y(1, j) = b(1, 0);
+                  }
+                  return y;
+                },
             .inputs = {{real({3}), real({2, 1})}}});
 }
 
@@ -60,20 +62,22 @@ TEST_CASE("where: a number on either side") {
   const Tensor on = tensor({2, 0, -1}, i32);  // anything but 0 is true
   check_op({.name = "where, else a number",
             .f = [&](Var a) { return where(on, a, 0.5); },
-            .reference = [](const Plain& a) {
-              Plain y = a;
-              y(1) = 0.5;
-              return y;
-            },
+            .reference =
+                [](const Plain& a) {
+                  Plain y = a;
+                  y(1) = 0.5;
+                  return y;
+                },
             .inputs = {{real({3})}}});
   check_op({.name = "where, a number, or else",
             .f = [&](Var b) { return where(on, 0.5, b); },
-            .reference = [](const Plain& b) {
-              Plain y({3});
-              y(0) = y(2) = 0.5;
-              y(1) = b(1);
-              return y;
-            },
+            .reference =
+                [](const Plain& b) {
+                  Plain y({3});
+                  y(0) = y(2) = 0.5;
+                  y(1) = b(1);
+                  return y;
+                },
             .inputs = {{real({3})}}});
 }
 
