@@ -1,5 +1,5 @@
-// Layer normalisation over the last axis (Ba, Kiros & Hinton 2016): y = (x - mean) / sqrt(var + epsilon) *
-// weight + bias.
+// Layer normalisation over the last axis (Ba, Kiros & Hinton 2016):
+// y = (x - mean) / sqrt(var + epsilon) * weight + bias.
 #pragma once
 
 #include "attune/autograd/ops/expand.h"
