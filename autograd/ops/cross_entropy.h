@@ -19,8 +19,7 @@ struct CrossEntropyOptions {
 };
 
 namespace detail {
-// The losses of rows (0 where ignored) times their weights, and brought together: composed of mul, sum and
-// div.
+// The losses of rows (0 where ignored) times their weights, brought together: composed of mul, sum and div.
 Var weighted_loss(const char* op, Var losses, Var targets, const CrossEntropyOptions& options);
 inline CrossEntropyOptions of_each_row(const CrossEntropyOptions& options) {
   return {.ignored = options.ignored, .smoothing = options.smoothing, .reduction = Reduction::none};

@@ -1,5 +1,5 @@
-// Layer normalisation over the last axis (Ba, Kiros & Hinton 2016): y = (x - mean) / sqrt(var + epsilon) *
-// weight + bias.
+// Layer normalisation over the last axis (Ba, Kiros & Hinton 2016):
+// y = (x - mean) / sqrt(var + epsilon) * weight + bias.
 #pragma once
 
 #include "attune/autograd/ops/expand.h"
@@ -26,6 +26,7 @@ inline Var layer_norm(Var x, Var weight, Var bias, double epsilon = 1e-5) {
 
 // Without a bias, and without a weight.
 inline Var layer_norm(Var x, Var weight, double epsilon = 1e-5) {
+  check(x.dtype() == weight.dtype(), "layer_norm: element types {} and {} differ", x.dtype(), weight.dtype());
   const Var none = scalar(0, x);
   const Var bias = expand(none, weight.shape());
   return layer_norm(x, weight, bias, epsilon);

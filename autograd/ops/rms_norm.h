@@ -1,5 +1,5 @@
-// Root-mean-square normalisation over the last axis (Zhang & Sennrich 2019): y = x / sqrt(mean(x²) + epsilon)
-// * weight.
+// Root-mean-square normalisation over the last axis (Zhang & Sennrich 2019):
+// y = x / sqrt(mean(x²) + epsilon) * weight.
 #pragma once
 
 #include "attune/autograd/ops/expand.h"

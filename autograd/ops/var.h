@@ -11,8 +11,8 @@ struct VarianceOptions {
 };
 
 // In two passes, the mean in two parts, as layer_norm has it: a mean far above the deviation costs no digits.
-// Needs more than `correction` elements for each result. PyTorch's default correction is 1, NumPy's and ours
-// is 0.
+// Needs more than `correction` elements for each result. The default correction of PyTorch is 1; that of
+// NumPy, as ours, 0.
 inline Var var(Var x, const AxisList& axes = {}, const VarianceOptions& options = {}) {
   const Shape kept = reduced_shape(x.shape(), axes, "var"), full = x.shape();
   const Index count = AxisRows(full, axes, "var").length(), freedom = count - options.correction;

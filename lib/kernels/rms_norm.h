@@ -13,9 +13,9 @@ namespace attune::kernels {
 void rms_norm(const Out& y, const Out& statistics, const ConstView& x, const ConstView& weight,
               double epsilon);
 
-// The gradients of x and weight, of their shapes; each may be unwanted. With n = x * factor and g = dy *
-// weight: dx = (g - n * mean(g * n)) * factor; dweight = the sum of dy * n over rows, in chunks of 64, and
-// chunks in double, in order. dx may be dy itself.
+// The gradients of x and weight, of their shapes; each may be unwanted. With n = x * factor and
+// g = dy * weight: dx = (g - n * mean(g * n)) * factor; dweight = the sum of dy * n over rows, in chunks of 64,
+// and chunks in double, in order. dx may be dy itself.
 void rms_norm_backward(const Out& dx, const Out& dweight, const ConstView& dy, const ConstView& x,
                        const ConstView& weight, const ConstView& statistics);
 

@@ -95,3 +95,20 @@ TEST_CASE("broadcasts_to asks for one direction") {
   CHECK_FALSE(broadcasts_to({1, 3}, {3}));
   CHECK_FALSE(broadcasts_to({0}, {1}));
 }
+
+TEST_CASE("axis lists: from braces, a number, a vector or an array") {
+  const auto listed = [](const AxisList& axes) { return std::vector<int>(axes.begin(), axes.end()); };
+  const std::vector<int> vector = {2, -1};
+  const std::array<int, 2> array = {0, 3};
+  CHECK(listed({}).empty());
+  CHECK(AxisList().empty());
+  CHECK(listed({0, 2}) == std::vector<int>{0, 2});
+  CHECK(listed({0}) == std::vector<int>{0});
+  CHECK(listed(-1) == std::vector<int>{-1});
+  CHECK(listed(vector) == vector);
+  CHECK(listed(std::span(vector).first(1)) == std::vector<int>{2});
+  CHECK(listed(array) == std::vector<int>{0, 3});
+  CHECK(AxisList(vector)[1] == -1);
+  CHECK_THROWS_WITH_AS(listed({0, 1, 2, 3, 4, 5, 6}), "axes: 7 are named, above the limit of 6",
+                       std::invalid_argument);
+}
