@@ -3,12 +3,12 @@
 //   Accumulation window;
 //   for (const Batch& batch : micro_batches) {
 //     Tape tape;
-//     Var loss = ...;                                                  // the SUM over the targets, not their mean
+//     Var loss = cross_entropy(model(batch.inputs), batch.targets, {.reduction = Reduction::sum});
 //     window.add(tape, loss, count_targets(batch.targets));
 //   }
 //   if (const auto loss = window.step(optimizer)) log(*loss);
 //
-// Losses are summed, and the step divides by how many targets there were in all: micro-batches of few targets do not
+// Losses are summed over their targets, and the step divides by how many targets there were in all: micro-batches of few targets do not
 // weigh more for it, as they do in a mean of means. A window ends where step() is called, so the last one of an epoch,
 // with fewer micro-batches, is as right as any other.
 #pragma once

@@ -3,7 +3,9 @@
 
 #include "../lib/kernel_check.h"
 #include "attune/autograd/ops.h"
+#include "attune/layers/gpt.h"
 #include "attune/layers/optim.h"
+#include "attune/layers/sequences.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
@@ -102,4 +104,35 @@ TEST_CASE("targets that count, and what is refused") {
   const Var w = model.w;
   const Var loss = sum(w);
   CHECK_THROWS_WITH_AS(window.add(tape, loss, -1), "accumulation: -1 targets", std::invalid_argument);
+}
+
+TEST_CASE("B51: a model's unequal micro-batches make the step of the one batch that they are") {
+  const Sequences data = Sequences::next_token({{1, 2, 3, 4, 0, 1, 2}, {3, 1}, {4, 4, 4}}, {.batch = 3});
+  const PaddedBatch whole = data.batch(0);
+  Gpt at_once({.vocab = 5, .context = 6, .layers = 1, .heads = 1, .width = 8}, Rng(1)),
+      in_parts({.vocab = 5, .context = 6, .layers = 1, .heads = 1, .width = 8}, Rng(1));
+  const Cast first_cast(at_once, f64), second_cast(in_parts, f64);
+  AdamW first(at_once), second(in_parts);
+  double loss = 0;
+  {
+    Tape tape;
+    const Var mean = cross_entropy(at_once(whole.inputs), whole.targets);
+    tape.backward(mean);
+    loss = mean.item();
+  }
+  first.step();
+  Accumulation window;
+  for (Index row = 0; row < 3; ++row) {
+    const Tensor inputs = Tensor::copy_of(whole.inputs.view().slice(0, row, row + 1)),
+                 targets = Tensor::copy_of(whole.targets.view().slice(0, row, row + 1));
+    Tape tape;
+    const Var sum = cross_entropy(in_parts(inputs), targets, {.reduction = Reduction::sum});
+    window.add(tape, sum, count_targets(targets));
+  }
+  CHECK(window.count() == 9);
+  CHECK(*window.step(second) == doctest::Approx(loss).epsilon(1e-13));
+  CHECK(first.grad_norm() == doctest::Approx(second.grad_norm()).epsilon(1e-12));
+  const ParameterList a(at_once), b(in_parts);
+  for (std::size_t i = 0; i < a.states().size(); ++i)
+    check_close(b.states()[i]->value, values(a.states()[i]->value), 1e-9, 1e-12);
 }
