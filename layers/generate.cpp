@@ -10,13 +10,13 @@ namespace attune {
 namespace {
 
 std::vector<double> numbers_of(const ConstView& logits) {
+  check(logits.rank() == 1 && logits.count() > 0, "sample: logits of {} are not [vocabulary]", logits.shape());
   std::vector<double> numbers;
   for (Index i = 0; i < logits.count(); ++i) numbers.push_back(logits.at({i}));
   return numbers;
 }
 
-void check_logits(const ConstView& shape, const std::vector<double>& logits) {
-  check(shape.rank() == 1 && !logits.empty(), "sample: logits of {} are not [vocabulary]", shape.shape());
+void check_logits(const std::vector<double>& logits) {
   double most = -HUGE_VAL;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     check(!(logits[i] != logits[i]), "sample: logit {} is NaN", i);
@@ -89,7 +89,7 @@ class Reader {
 std::int32_t sample(const ConstView& view, const SampleOptions& options, Rng& rng) {
   check_options(options);
   const std::vector<double> logits = numbers_of(view);
-  check_logits(view, logits);
+  check_logits(logits);
   std::vector<std::int32_t> order = ranked(logits);
   if (options.temperature == 0) return order.front();
   if (options.top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(options.top_k)));

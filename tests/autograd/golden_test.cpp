@@ -9,7 +9,7 @@ using attune::golden::File;
 
 namespace {
 
-void compare(const char* name, Var (*op)(Var)) {
+void compare(const char* name, Var (*op)(Var), File::Zeros zeros = File::Zeros::exact) {
   if (!golden::available()) return;
   const File file(name);
   for (const DType dtype : {f64, f32}) {
@@ -17,8 +17,8 @@ void compare(const char* name, Var (*op)(Var)) {
     Tape tape;
     const Var x = variable(file.as("in.x", dtype)), y = op(x);
     tape.backward(y, file.as("up.y", dtype));
-    file.compare("out.y", y.value());
-    file.compare("grad.x", x.grad());
+    file.compare("out.y", y.value(), zeros);
+    file.compare("grad.x", x.grad(), zeros);
   }
 }
 
@@ -28,7 +28,8 @@ TEST_CASE("golden: softmax") {
   compare("softmax", [](Var x) { return softmax(x); });
 }
 TEST_CASE("golden: gelu") { compare("gelu", gelu); }
-TEST_CASE("golden: gelu's tanh form") { compare("gelu_tanh", gelu_tanh); }
+// 1 + tanh rounds to 0 where our form still has the digits of 1e-61.
+TEST_CASE("golden: gelu's tanh form") { compare("gelu_tanh", gelu_tanh, File::Zeros::rounded); }
 TEST_CASE("golden: silu") { compare("silu", silu); }
 
 TEST_CASE("golden: gelu as ONNX tests it") {

@@ -239,7 +239,7 @@ std::vector<GptOptions> kinds() {
   GptOptions single = usual;
   single.kv_heads = 1;
   single.softcap = 3;
-  single.activation = Activation::relu;
+  single.activation = Activation::silu;
   GptOptions biased = usual;
   biased.bias = true;
   biased.tied = false;

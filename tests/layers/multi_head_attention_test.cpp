@@ -195,7 +195,7 @@ TEST_CASE("multi-head attention: what is refused") {
   CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 3}),
                        "attention: a width of 16 does not divide among 3 heads", std::invalid_argument);
   CHECK_THROWS_WITH_AS(make_layer({.width = 16, .heads = 0}),
-                       "attention: a width of 16 does not divide among 0 heads", std::invalid_argument);
+                       "attention: 0 heads and a width of 16 must be at least 1", std::invalid_argument);
   CHECK_THROWS_AS(make_layer({.width = 16, .heads = 0, .key_width = 2, .value_width = 2}),
                   std::invalid_argument);
 }

@@ -78,14 +78,16 @@ class File {
   }
 
   // Holds `actual` against the stored tensor of that name, or against another one: in f64 to the file's own
-  // tolerance, in f32 to 1e-6 + 1e-5 of the tensor's largest element. Infinities and zeros are exact.
-  void compare(const std::string& tensor, const ConstView& actual) const {
-    compare(tensor, actual, (*this)[tensor]);
+  // tolerance, in f32 to 1e-6 + 1e-5 of the tensor's largest element. Infinities are exact, and so are zeros, unless
+  // they are what rounding left of a small number.
+  enum class Zeros { exact, rounded };
+  void compare(const std::string& tensor, const ConstView& actual, Zeros zeros = Zeros::exact) const {
+    compare(tensor, actual, (*this)[tensor], zeros);
   }
-  void compare(const std::string& label, const ConstView& actual, const Tensor& stored) const {
+  void compare(const std::string& label, const ConstView& actual, const Tensor& stored, Zeros zeros = Zeros::exact) const {
     INFO(name_, " ", label, " ", name_of(actual.dtype()));
     REQUIRE(actual.shape() == stored.shape());
-    const Comparison result = difference(actual, stored);
+    const Comparison result = difference(actual, stored, zeros);
     print_line(name_, actual.dtype(), label, result.error);
     INFO("element ", result.worst, " is ", check_kernels::values(actual)[result.worst], ", not ",
          check_kernels::values(stored)[result.worst]);
@@ -93,7 +95,7 @@ class File {
   }
 
  private:
-  Comparison difference(const ConstView& actual, const Tensor& stored) const {
+  Comparison difference(const ConstView& actual, const Tensor& stored, Zeros zeros) const {
     const std::vector<double> ours = check_kernels::values(actual), theirs = check_kernels::values(stored);
     double largest = 0;
     for (const double number : theirs)
@@ -104,7 +106,8 @@ class File {
     Comparison result;
     for (std::size_t i = 0; i < ours.size(); ++i) {
       double error = std::abs(ours[i] - theirs[i]) / (absolute + relative * std::abs(theirs[i]));
-      if (theirs[i] == 0 || !std::isfinite(theirs[i])) error = ours[i] == theirs[i] ? 0 : check_kernels::kInf;
+      const bool exact = theirs[i] == 0 ? zeros == Zeros::exact : !std::isfinite(theirs[i]);
+      if (exact) error = ours[i] == theirs[i] ? 0 : check_kernels::kInf;
       if (std::isnan(error)) error = check_kernels::kInf;
       if (error > result.error) result = {error, i};
     }
