@@ -154,15 +154,15 @@ class ParityTask : public AnswerTask {
 };
 
 struct RecallTaskOptions {
-  Index keys = 16, values = 16;  // how many there are of each
-  Index pairs = 6;               // how many pairs an example has, of different keys
-  Index queries = 6;             // how many of them are asked for
+  Index keys = 8, values = 8;  // how many there are of each
+  Index pairs = 4;             // how many pairs an example has, of different keys
+  Index queries = 4;           // how many of them are asked for
   std::uint64_t seed = 0;
 };
 
 // Associative recall (Ba et al. 2016; with many queries, Arora et al. 2023): pairs of a key and its value, then some of
-// the keys again, in any order; say the value of each: "a3c1b3|c1b3", where 1 and 3 are asked for. One query an example
-// takes far longer to learn than many.
+// the keys again, in any order; say the value of each: "a3c1b3|c1b3", where 1 and 3 are asked for. More pairs, or
+// fewer queries, take far longer to learn.
 class RecallTask : public Task {
  public:
   explicit RecallTask(const RecallTaskOptions& options = {});

@@ -115,7 +115,7 @@ TEST_CASE("every task: what is refused") {
   CHECK_THROWS_WITH_AS(RecallTask({.keys = 2, .pairs = 3}),
                        "recall task: 3 pairs need as many different keys, and there are 2", std::invalid_argument);
   CHECK_THROWS_WITH_AS(RecallTask({.values = 0}),
-                       "recall task: 16 keys, 0 values, 6 pairs and 6 queries must be at least 1", std::invalid_argument);
+                       "recall task: 8 keys, 0 values, 4 pairs and 4 queries must be at least 1", std::invalid_argument);
   CHECK_THROWS_WITH_AS(RecallTask({.pairs = 3, .queries = 4}), "recall task: 4 queries for 3 pairs",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(InductionTask({.symbols = 10}), "induction task: patterns of 6 to 16 different symbols of 10",
