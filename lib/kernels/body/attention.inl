@@ -315,14 +315,14 @@ struct BlockPair {
   }
 
   // Dropout's factors of the block's weights. Weight (b, h, i, j) is element ((b H + h) L + i) S + j of the stream.
-  __attribute__((noinline)) void draw_factors() const {
-    if (rows < lanes) clear(m.factors, keys * kQueries);
-    for (Index row = 0; row < rows; ++row)
-      each_vector(keys, [&](Index t, int n) {
-        T drawn[kLanes];
-        dropout_lanes<T>(a.dropout, (row_number() + row) * a.keys + j + t, n).store(drawn);
-        for (int lane = 0; lane < n; ++lane) m.factors[(t + lane) * kQueries + row] = drawn[lane];
-      });
+  __attribute__((noinline)) void take_factors() const {
+    if (rows < lanes || hides) clear(m.factors, keys * kQueries);
+    for (Index row = 0; row < rows; ++row) {
+      const Index begin = larger(first_key(a, i + row) - j, 0), end = smaller(end_key(a, i + row, length) - j, keys);
+      if (begin < end)
+        draw_factors<T>(a.dropout, (row_number() + row) * a.keys + j + begin, end - begin, m.factors + begin * kQueries + row,
+                        kQueries);
+    }
   }
 
   // Weights from scores, by what forward left of each row: exp(s - maximum) / sum. Lanes that see nothing have sum 0.
@@ -441,7 +441,7 @@ void attend_queries(BlockPair<T>& pair) {
     const T* seen = pair.hides && !pair.has_finite_hidden(v, a.v.row, a.value_width) ? pair.mark_seen() : nullptr;
     if (exponentiate(pair) && started) scale_rows(m.sums, pair.rows, a.value_width, m.rescale);
     if (a.drops) {
-      pair.draw_factors();
+      pair.take_factors();
       multiply_by_factors(pair, m.scores);
     }
     multiply_blocks<T>({m.sums, a.value_width, m.scores, 1, kQueries, v, a.v.row, pair.rows, a.value_width, pair.keys, one,
@@ -595,7 +595,7 @@ void add_gradients(BlockPair<T>& pair, bool queries, bool keys) {
                       false, {}, pair.by_key});  // dpᵀ = v dyᵀ
   const bool plain = !pair.hides || (pair.has_finite_queries() && pair.has_finite_hidden(k, a.k.row, a.width));
   const T* seen = plain ? nullptr : pair.mark_seen();
-  if (a.drops) pair.draw_factors();
+  if (a.drops) pair.take_factors();
   weights_and_slopes(pair);
   if (queries && a.dscores.data)
     copy_matrix(pair.row_of(a.dscores, pair.place.head, pair.i) + pair.j, a.dscores.row, m.slopes, 1, kQueries, pair.rows,
