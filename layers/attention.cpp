@@ -15,7 +15,12 @@ View detail::swap_heads(const View& x) {
 }
 
 kernels::Attention detail::AttentionCall::values() const {
-  kernels::Attention a{.q = q.value(), .k = k.value(), .v = v.value(), .scale = scale, .softcap = softcap, .mask = mask,
+  kernels::Attention a{.q = q.value(),
+                       .k = k.value(),
+                       .v = v.value(),
+                       .scale = scale,
+                       .softcap = softcap,
+                       .mask = mask,
                        .dropout = dropout};
   if (bias) a.bias = bias->value();
   if (sinks) a.sinks = sinks->value();

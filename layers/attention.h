@@ -16,8 +16,8 @@ namespace attune {
 // The factor on q·k. 1/sqrt(d) keeps the scores' deviation at 1 whatever d is.
 class Scale {
  public:
-  Scale() = default;                                        // 1/sqrt(d)
-  Scale(double factor) : kind_(Kind::number), factor_(factor) {}  // NOLINT: a number is a scale
+  Scale() = default;                                               // 1/sqrt(d)
+  Scale(double factor) : kind_(Kind::number), factor_(factor) {}   // NOLINT: a number is a scale
   Scale(Var learned) : kind_(Kind::learned), learned_(learned) {}  // NOLINT: so is a scalar, or what stretches to q
   static Scale none() { return 1.0; }
   static Scale inverse() {  // 1/d
@@ -44,15 +44,15 @@ class Scale {
 struct AttentionOptions {
   Mask mask = {};
   Scale scale = {};
-  double softcap = 0;               // c > 0 makes c tanh(s / c) of a score (Bello et al. 2016)
-  std::optional<Var> bias = {};     // is added to the scores, stretched to [..., Hq, L, S]; -inf hides that pair
-  std::optional<Var> sinks = {};    // [Hq]: a score without a value that takes its part of each row (Xiao et al. 2023)
-  double dropout = 0;               // the share of weights that training drops; the others grow by 1 / (1 - dropout)
+  double softcap = 0;             // c > 0 makes c tanh(s / c) of a score (Bello et al. 2016)
+  std::optional<Var> bias = {};   // is added to the scores, stretched to [..., Hq, L, S]; -inf hides that pair
+  std::optional<Var> sinks = {};  // [Hq]: a score without a value that takes its part of each row (Xiao et al. 2023)
+  double dropout = 0;             // the share of weights that training drops; the others grow by 1 / (1 - dropout)
 };
 
 // q [..., Hq, L, d], k [..., Hkv, S, d], v [..., Hkv, S, dv] -> [..., Hq, L, dv], with equal leading axes and any
-// strides; without a heads' axis, [L, d] and so on. The result lies in memory as [..., L, Hq, dv], so that merging heads
-// is a view. Query head h reads key head h / (Hq / Hkv).
+// strides; without a heads' axis, [L, d] and so on. The result lies in memory as [..., L, Hq, dv], so that merging
+// heads is a view. Query head h reads key head h / (Hq / Hkv).
 //
 // What is hidden has no influence, be it infinite or NaN. A query that sees no key gets zeros, and passes back zeros,
 // even where it is NaN itself. A row that sees a NaN is NaN, and no other is.
@@ -67,7 +67,8 @@ Var attention(Var q, Var k, Var v, const AttentionOptions& options = {});
 struct AttentionResult {
   Var y;
   Var weights;      // [..., Hq, L, S], before dropout
-  Var log_sum_exp;  // [..., Hq, L]: log of the sum of exp(score), the sink's among them; -inf where a query sees nothing
+  Var log_sum_exp;  // [..., Hq, L]: log of the sum of exp(score), the sink's among them; -inf where a query sees
+                    // nothing
 };
 AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptions& options = {});
 

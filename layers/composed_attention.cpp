@@ -23,9 +23,7 @@ template <class AnyView>
 AnyView member_of(const AnyView& x, Index group, Index member) {
   return group == 1 ? x : x.slice(-3, member, x.size(-3), group);
 }
-Out member_of(const Out& x, Index group, Index member) {
-  return Out(member_of(x.view, group, member), x.accumulate);
-}
+Out member_of(const Out& x, Index group, Index member) { return Out(member_of(x.view, group, member), x.accumulate); }
 
 // What a head of keys gets from the members of its group: the first may write, the others add.
 Out from_member(const Out& x, Index member) { return Out(x.view, x.accumulate || member > 0); }
@@ -46,8 +44,10 @@ Var attention_scores(const AttentionCall& call) {
     // A pair that is hidden has slope 0, whatever its query and key are.
     const bool plain = kernels::all_finite(call.q.value()) && kernels::all_finite(call.k.value());
     const auto product = [&](const Out& c, const ConstView& a, const ConstView& b) {
-      if (plain) kernels::gemm(c, a, b, call.scale);
-      else kernels::multiply_where_seen(c, a, b, call.scale, a, Unseen::zero);
+      if (plain)
+        kernels::gemm(c, a, b, call.scale);
+      else
+        kernels::multiply_where_seen(c, a, b, call.scale, a, Unseen::zero);
     };
     if (Out d = add_to(call.q))  // dq += scale dscores k
       for (Index member = 0; member < group; ++member)
@@ -129,8 +129,10 @@ Var weigh(const AttentionCall& call, Var all_weights, const std::optional<Var>& 
   const ConstView sight = masked ? without_sink(masked->value(), keys) : all_weights.value();
   const Unseen unseen = masked ? Unseen::minus_infinity : Unseen::zero;
   const auto product = [=](const Out& c, const ConstView& a, const ConstView& b, const ConstView& seen) {
-    if (kernels::all_finite(b)) kernels::gemm(c, a, b);
-    else kernels::multiply_where_seen(c, a, b, 1, seen, unseen);
+    if (kernels::all_finite(b))
+      kernels::gemm(c, a, b);
+    else
+      kernels::multiply_where_seen(c, a, b, 1, seen, unseen);
   };
   for (Index member = 0; member < group; ++member)
     product(member_of(into(y), group, member), member_of(weights.value(), group, member), v.value(),
@@ -141,8 +143,8 @@ Var weigh(const AttentionCall& call, Var all_weights, const std::optional<Var>& 
         kernels::gemm(member_of(d, group, member), member_of(y.grad(), group, member), v.value().t());
     if (Out d = add_to(v))  // dv += weightsᵀ dy
       for (Index member = 0; member < group; ++member)
-        product(from_member(d, member), member_of(weights.value(), group, member).t(), member_of(y.grad(), group, member),
-                member_of(sight, group, member).t());
+        product(from_member(d, member), member_of(weights.value(), group, member).t(),
+                member_of(y.grad(), group, member), member_of(sight, group, member).t());
   });
 }
 

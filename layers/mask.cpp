@@ -59,7 +59,8 @@ Mask Mask::padding(std::span<const Index> lengths) {
 
 Mask Mask::allow(const Tensor& allowed) {
   check(allowed.dtype() == i32,
-        "mask: allow takes i32 of 1 (may attend) and 0, not {}: numbers to add to the scores are a bias", allowed.dtype());
+        "mask: allow takes i32 of 1 (may attend) and 0, not {}: numbers to add to the scores are a bias",
+        allowed.dtype());
   for (const std::int32_t number : allowed.data<std::int32_t>())
     check(number == 0 || number == 1, "mask: allow takes 1 (may attend) and 0, not {}", number);
   Mask mask;
@@ -96,8 +97,10 @@ std::string Mask::text() const {
   for (const Align align : {Align::bottom_right, Align::top_left}) {
     const Band& band = bands_[at(align)];
     const char* by_name = align == Align::top_left ? "top left" : "";
-    if (band.window > 0) parts.push_back(fmt::format("window({}{}{})", band.window, *by_name ? ", " : "", by_name));
-    else if (band.causal) parts.push_back(*by_name ? fmt::format("causal({})", by_name) : "causal");
+    if (band.window > 0)
+      parts.push_back(fmt::format("window({}{}{})", band.window, *by_name ? ", " : "", by_name));
+    else if (band.causal)
+      parts.push_back(*by_name ? fmt::format("causal({})", by_name) : "causal");
   }
   if (lengths_) parts.push_back(fmt::format("padding({})", fmt::join(*lengths_, ", ")));
   if (allow_) parts.push_back(fmt::format("allow({})", allow_->shape()));
@@ -108,8 +111,8 @@ std::string draw_mask(const Mask& mask, Index queries, Index keys, Index entry, 
   const kernels::AttentionMask visible = mask.visible(queries, keys);
   Index length = keys;
   if (!visible.lengths.empty()) {
-    check(entry >= 0 && entry < static_cast<Index>(visible.lengths.size()), "draw_mask: there is no batch entry {} of {}",
-          entry, visible.lengths.size());
+    check(entry >= 0 && entry < static_cast<Index>(visible.lengths.size()),
+          "draw_mask: there is no batch entry {} of {}", entry, visible.lengths.size());
     length = visible.lengths[static_cast<std::size_t>(entry)];
   }
   ConstView allowed;
@@ -122,15 +125,15 @@ std::string draw_mask(const Mask& mask, Index queries, Index keys, Index entry, 
       allowed = allowed.select(0, allowed.size(0) == 1 ? 0 : entry / below % allowed.size(0));
     }
     if (allowed.rank() == 3) allowed = allowed.select(0, allowed.size(0) == 1 ? 0 : head);
-    check(broadcasts_to(allowed.shape(), {queries, keys}), "draw_mask: allow {} does not stretch to {} queries and {} keys",
-          visible.allow->shape(), queries, keys);
+    check(broadcasts_to(allowed.shape(), {queries, keys}),
+          "draw_mask: allow {} does not stretch to {} queries and {} keys", visible.allow->shape(), queries, keys);
     allowed = allowed.expand({queries, keys});
   }
   std::string picture;
   for (Index i = 0; i < queries; ++i) {
     for (Index j = 0; j < keys; ++j) {
-      const bool seen = j >= i + visible.first && j <= i + visible.last && j < length &&
-                        (!visible.allow || allowed.at({i, j}) != 0);
+      const bool seen =
+          j >= i + visible.first && j <= i + visible.last && j < length && (!visible.allow || allowed.at({i, j}) != 0);
       picture += seen ? "██" : "··";
     }
     picture += '\n';

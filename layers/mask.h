@@ -33,7 +33,9 @@ class Mask {
   static Mask window(Index n, Align align = Align::bottom_right);
   // Of batch entry b, the first lengths[b] keys are seen. One length for each entry of the axes before the heads.
   static Mask padding(std::span<const Index> lengths);
-  static Mask padding(std::initializer_list<Index> lengths) { return padding(std::span(lengths.begin(), lengths.size())); }
+  static Mask padding(std::initializer_list<Index> lengths) {
+    return padding(std::span(lengths.begin(), lengths.size()));
+  }
   // An i32 of 0 and 1, where 1 means: may attend. It stretches to [..., H, L, S]. The numbers are copied.
   static Mask allow(const Tensor& allowed);
 
@@ -85,8 +87,7 @@ struct fmt::formatter<attune::Mask> {
   }
   template <class Context>
   auto format(const attune::Mask& mask, Context& context) const {
-    return fmt::format_to(context.out(), "{}",
-                          queries_ < 0 ? mask.text() : attune::draw_mask(mask, queries_, keys_));
+    return fmt::format_to(context.out(), "{}", queries_ < 0 ? mask.text() : attune::draw_mask(mask, queries_, keys_));
   }
 
  private:

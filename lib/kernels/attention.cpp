@@ -44,8 +44,8 @@ void check_type(DType actual, DType expected) {
 void check_mask(const AttentionMask& mask, const Shape& scores) {
   const Index batch = batch_of(scores), keys = scores.last();
   if (!mask.lengths.empty()) {
-    check(static_cast<Index>(mask.lengths.size()) == batch, "attention: scores {} have a batch of {}, and the padding {} lengths",
-          scores, batch, mask.lengths.size());
+    check(static_cast<Index>(mask.lengths.size()) == batch,
+          "attention: scores {} have a batch of {}, and the padding {} lengths", scores, batch, mask.lengths.size());
     for (std::size_t entry = 0; entry < mask.lengths.size(); ++entry)
       check(mask.lengths[entry] >= 0 && mask.lengths[entry] <= keys,
             "attention: batch entry {} has a length of {} of {} keys", entry, mask.lengths[entry], keys);
@@ -76,7 +76,8 @@ AttentionOperand operand_of(const ConstView& view) {
   operand.column = view.stride(-1);
   operand.row = view.stride(-2);
   if (view.rank() >= 3) operand.head = view.stride(-3);
-  for (int axis = 0; axis < view.rank() - 3; ++axis) operand.batch[axis] = view.strides()[static_cast<std::size_t>(axis)];
+  for (int axis = 0; axis < view.rank() - 3; ++axis)
+    operand.batch[axis] = view.strides()[static_cast<std::size_t>(axis)];
   return operand;
 }
 
@@ -172,8 +173,8 @@ Shape check_attention(const Attention& a) {
   scores[scores.rank() - 1] = a.k.shape().last(1);
   if (a.bias) {
     check_type(a.bias->dtype(), type);
-    check(broadcasts_to(a.bias->shape(), scores), "attention: bias {} does not stretch to the scores {}", a.bias->shape(),
-          scores);
+    check(broadcasts_to(a.bias->shape(), scores), "attention: bias {} does not stretch to the scores {}",
+          a.bias->shape(), scores);
   }
   if (a.sinks) {
     check_type(a.sinks->dtype(), type);

@@ -39,7 +39,8 @@ struct Attention {
 };
 
 // y [..., Hq, L, dv] = softmax(scores) v, in any strides. `statistics` [2, ..., Hq, L], contiguous, gets each row's
-// maximum and the sum of exp(score - maximum), the sink among them; -inf and 0 where a query sees nothing, whose y is 0.
+// maximum and the sum of exp(score - maximum), the sink among them; -inf and 0 where a query sees nothing, whose y is
+// 0.
 //
 // The result of a query depends on q, on the keys that it sees and on their places in the row of keys, to the bit: not
 // on L, S, the batch, or what is hidden, be it NaN. A row that sees a score of NaN or +inf is NaN.
@@ -48,9 +49,9 @@ void attention(const Out& y, const View& statistics, const Attention& a);
 // The weights, before dropout, from the statistics: [..., Hq, L, S], contiguous. What is hidden is exactly 0.
 void attention_weights(const View& weights, const ConstView& statistics, const Attention& a);
 
-// The gradients, from dy, y and the statistics of forward. dq, dk and dv are distinct memory. `dscores` [..., Hq, L, S] and
-// `dsinks` [..., Hq, L], contiguous where wanted, get those of the scores after the softcap (the bias's, before it is
-// summed), and of the sink in each row. What is hidden passes back exactly 0.
+// The gradients, from dy, y and the statistics of forward. dq, dk and dv are distinct memory. `dscores` [..., Hq, L, S]
+// and `dsinks` [..., Hq, L], contiguous where wanted, get those of the scores after the softcap (the bias's, before it
+// is summed), and of the sink in each row. What is hidden passes back exactly 0.
 struct AttentionGradients {
   Out dq, dk, dv;
   std::optional<View> dscores = {}, dsinks = {};

@@ -22,27 +22,34 @@ void visit_float(DType type, F&& f) {
 
 template <class T>
 T number(double x) {
-  if constexpr (std::is_same_v<T, dual>) return {x, 0};
-  else return static_cast<T>(x);
+  if constexpr (std::is_same_v<T, dual>)
+    return {x, 0};
+  else
+    return static_cast<T>(x);
 }
 
 template <class T>
 T plus(T a, T b) {
-  if constexpr (std::is_same_v<T, dual>) return {a.value + b.value, a.tangent + b.tangent};
-  else return a + b;
+  if constexpr (std::is_same_v<T, dual>)
+    return {a.value + b.value, a.tangent + b.tangent};
+  else
+    return a + b;
 }
 
 template <class T>
 T multiply_add(T a, T b, T c) {
   if constexpr (std::is_same_v<T, dual>)
     return {std::fma(a.value, b.value, c.value), std::fma(a.value, b.tangent, std::fma(a.tangent, b.value, c.tangent))};
-  else return std::fma(a, b, c);
+  else
+    return std::fma(a, b, c);
 }
 
 template <class T>
 T scaled(T a, double scale) {
-  if constexpr (std::is_same_v<T, dual>) return {a.value * scale, a.tangent * scale};
-  else return a * static_cast<T>(scale);
+  if constexpr (std::is_same_v<T, dual>)
+    return {a.value * scale, a.tangent * scale};
+  else
+    return a * static_cast<T>(scale);
 }
 
 template <class T>
@@ -136,14 +143,15 @@ void multiply_where_seen(const Out& c, const ConstView& a, const ConstView& b, d
 
 void log_sum_exp(const View& y, const ConstView& x) {
   const Shape lines = around_axis(x.shape(), x.rank() - 1);
-  check(y.shape().count() == lines.count() && y.is_contiguous(), "log_sum_exp: {} does not hold a number for each row of {}",
-        y.shape(), x.shape());
+  check(y.shape().count() == lines.count() && y.is_contiguous(),
+        "log_sum_exp: {} does not hold a number for each row of {}", y.shape(), x.shape());
   visit_float(x.dtype(), [&]<class T>() {
     const std::array<const ConstView*, 1> views{&x};
     each_line<1>(lines, views, 8 * x.shape().last(), [&](Index line, const auto& offsets) {
       const T* row = static_cast<const T*>(x.data()) + offsets[0];
       double most = -std::numeric_limits<double>::infinity(), sum = 0;
-      for (Index i = 0; i < x.shape().last(); ++i) most = std::max(most, static_cast<double>(value_of(row[i * x.stride(-1)])));
+      for (Index i = 0; i < x.shape().last(); ++i)
+        most = std::max(most, static_cast<double>(value_of(row[i * x.stride(-1)])));
       for (Index i = 0; i < x.shape().last(); ++i) {
         const double score = value_of(row[i * x.stride(-1)]);
         if (!is_minus_infinity(score)) sum += math::exp(score - most);

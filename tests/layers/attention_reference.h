@@ -18,7 +18,7 @@ struct Setting {
   Index batch = 2, heads = 2, key_heads = 2, queries = 5, keys = 7, width = 4, value_width = 3;
   Mask mask = {};
   double scale = 0.5, softcap = 0, dropout = 0;
-  Shape bias = {0};     // random, of this shape
+  Shape bias = {0};         // random, of this shape
   bool bias_hides = false;  // with -inf here and there
   bool sinks = false;
   double spread = 2;  // numbers of q and k are in -spread ... spread
@@ -40,8 +40,10 @@ inline Inputs inputs_of(const Setting& s, DType dtype, std::uint64_t seed = 1) {
       std::uint64_t state = seed;
       for (T& number : in.bias.data<T>())
         if (next_random(state) < 0.3) {
-          if constexpr (std::is_same_v<T, dual>) number = {-kInf, 0};
-          else if constexpr (!std::is_same_v<T, std::int32_t>) number = static_cast<T>(-kInf);
+          if constexpr (std::is_same_v<T, dual>)
+            number = {-kInf, 0};
+          else if constexpr (!std::is_same_v<T, std::int32_t>)
+            number = static_cast<T>(-kInf);
         }
     });
   if (s.sinks) in.sinks = random({s.heads}, dtype, 10 * seed + 6, -1, 2);
@@ -59,9 +61,7 @@ struct Results {
     if (dsinks.count() > 0) list.emplace_back("dsinks", &dsinks);
     return list;
   }
-  Tensor all() const {
-    return joined({&y, &weights, &log_sum_exp, &dq, &dk, &dv, &dbias, &dsinks});
-  }
+  Tensor all() const { return joined({&y, &weights, &log_sum_exp, &dq, &dk, &dv, &dbias, &dsinks}); }
 };
 
 inline AttentionOptions options_of(const Setting& s) {
@@ -124,8 +124,7 @@ inline Reference reference(const Setting& s, const Inputs& in) {
           for (Index c = 0; c < s.width; ++c) score += in.q.at({b, h, i, c}) * in.k.at({b, key_head, j, c});
           score *= s.scale;
           if (s.softcap > 0) score = s.softcap * std::tanh(score / s.softcap);
-          const double bias =
-              in.bias.count() > 0 ? ConstView(in.bias).expand(scores).at({b, h, i, j}) : 0;
+          const double bias = in.bias.count() > 0 ? ConstView(in.bias).expand(scores).at({b, h, i, j}) : 0;
           score = sees(mask, scores, {b, h, i, j}) && bias != -kInf ? score + bias : -kInf;
           if (score != -kInf) r.largest_score = std::max(r.largest_score, std::abs(score));
           row.push_back(score);

@@ -95,22 +95,20 @@ TEST_CASE("attention: softmax(scale q kᵀ) v, whole and causal, L and S and d a
   for (const DType dtype : {f32, f64, DType::dual})
     for (const bool causal : {false, true})
       for (const auto& [queries, keys] : {std::pair<Index, Index>{5, 5}, {3, 6}, {1, 7}, {6, 3}}) {
-        const Tensor q = random({2, 3, queries, 4}, dtype, 1, -2, 2),
-                     k = random({2, 3, keys, 4}, dtype, 2, -2, 2);
+        const Tensor q = random({2, 3, queries, 4}, dtype, 1, -2, 2), k = random({2, 3, keys, 4}, dtype, 2, -2, 2);
         const Tensor v = random({2, 3, keys, 5}, dtype, 3);
         const Mask mask = causal ? Mask::causal() : Mask();
         check_close(evaluate(q, k, v, {.mask = mask}), reference(q, k, v, 0.5, causal), tolerance(dtype),
                     tolerance(dtype));
-        check_close(evaluate(q, k, v, {.mask = mask, .scale = 0.3}), reference(q, k, v, 0.3, causal),
-                    tolerance(dtype), tolerance(dtype));
+        check_close(evaluate(q, k, v, {.mask = mask, .scale = 0.3}), reference(q, k, v, 0.3, causal), tolerance(dtype),
+                    tolerance(dtype));
         check_close(evaluate(q, k, v, {.mask = mask, .scale = Scale::none()}), reference(q, k, v, 1, causal),
                     tolerance(dtype), tolerance(dtype));
       }
 }
 
 TEST_CASE("attention: an example to follow by hand") {
-  const Tensor q = tensor({{1, 1}}, f64), k = tensor({{1, 1}, {1, -1}}, f64),
-               v = tensor({{10, 0}, {0, 10}}, f64);
+  const Tensor q = tensor({{1, 1}}, f64), k = tensor({{1, 1}, {1, -1}}, f64), v = tensor({{10, 0}, {0, 10}}, f64);
   const Tensor scores = tapped("scores", [&] { attention(q, k, v); });
   CHECK(scores.at({0, 0}) == doctest::Approx(std::sqrt(2.0)).epsilon(1e-15));
   CHECK(scores.at({0, 1}) == 0);
@@ -172,15 +170,13 @@ TEST_CASE("attention: weights are at least 0, sum to 1, and are exactly 0 where 
 }
 
 TEST_CASE("attention: large scores saturate, and nothing overflows") {
-  const Tensor q = tensor({{1e4, 0}}), k = tensor({{1e4, 0}, {0, 1e4}, {-1e4, 0}}),
-               v = tensor({{1}, {2}, {3}});
+  const Tensor q = tensor({{1e4, 0}}), k = tensor({{1e4, 0}, {0, 1e4}, {-1e4, 0}}), v = tensor({{1}, {2}, {3}});
   CHECK(evaluate(q, k, v).item() == 1);
 }
 
 TEST_CASE("attention: gradients of q, k and v, whole and causal") {
   for (const Mask& mask : {Mask(), Mask::causal(), Mask::causal(Align::top_left)}) {
-    Tensor q = random({2, 2, 3, 4}, f64, 1), k = random({2, 2, 5, 4}, f64, 2),
-           v = random({2, 2, 5, 3}, f64, 3);
+    Tensor q = random({2, 2, 3, 4}, f64, 1), k = random({2, 2, 5, 4}, f64, 2), v = random({2, 2, 5, 3}, f64, 3);
     const GradcheckReport report =
         gradcheck([&](Var a, Var b, Var c) { return attention(a, b, c, {.mask = mask}); }, q, k, v);
     CHECK_MESSAGE(report.passed(), report.text());
@@ -189,17 +185,14 @@ TEST_CASE("attention: gradients of q, k and v, whole and causal") {
 
 TEST_CASE("attention: one tensor as query, key and value") {
   Tensor x = random({2, 5, 4}, f64, 1);
-  const GradcheckReport report =
-      gradcheck([](Var a) { return attention(a, a, a, {.mask = Mask::causal()}); }, x);
+  const GradcheckReport report = gradcheck([](Var a) { return attention(a, a, a, {.mask = Mask::causal()}); }, x);
   CHECK_MESSAGE(report.passed(), report.text());
 }
 
 TEST_CASE("attention: rank 2 is one head, rank 3 several, rank 5 batches of batches") {
   const Tensor q = random({6, 4, 3}, f64, 1), k = random({6, 5, 3}, f64, 2), v = random({6, 5, 2}, f64, 3);
   const Tensor y = evaluate(q, k, v);
-  const auto in_shape = [](const Tensor& x, const Shape& shape) {
-    return Tensor::copy_of(x.view().reshape(shape));
-  };
+  const auto in_shape = [](const Tensor& x, const Shape& shape) { return Tensor::copy_of(x.view().reshape(shape)); };
   const Tensor deep =
       evaluate(in_shape(q, {1, 3, 2, 4, 3}), in_shape(k, {1, 3, 2, 5, 3}), in_shape(v, {1, 3, 2, 5, 2}));
   CHECK(deep.shape() == Shape{1, 3, 2, 4, 2});
@@ -211,20 +204,17 @@ TEST_CASE("attention: rank 2 is one head, rank 3 several, rank 5 batches of batc
 }
 
 TEST_CASE("attention: heads in another order give the same results in that order") {
-  const Tensor q = random({1, 3, 5, 4}, f32, 1), k = random({1, 3, 5, 4}, f32, 2),
-               v = random({1, 3, 5, 4}, f32, 3);
+  const Tensor q = random({1, 3, 5, 4}, f32, 1), k = random({1, 3, 5, 4}, f32, 2), v = random({1, 3, 5, 4}, f32, 3);
   const auto rotated = [](const Tensor& x) {
     Tensor y(x.shape(), x.dtype());
-    for (Index head = 0; head < 3; ++head)
-      kernels::copy(y.view().select(1, (head + 1) % 3), x.view().select(1, head));
+    for (Index head = 0; head < 3; ++head) kernels::copy(y.view().select(1, (head + 1) % 3), x.view().select(1, head));
     return y;
   };
   CHECK(same_bits(evaluate(rotated(q), rotated(k), rotated(v)), rotated(evaluate(q, k, v))));
 }
 
 TEST_CASE("attention: the same bits in every layout, and merged heads are a view") {
-  const Tensor q = random({2, 3, 5, 4}, f32, 1), k = random({2, 3, 6, 4}, f32, 2),
-               v = random({2, 3, 6, 7}, f32, 3);
+  const Tensor q = random({2, 3, 5, 4}, f32, 1), k = random({2, 3, 6, 4}, f32, 2), v = random({2, 3, 6, 7}, f32, 3);
   const Tensor expected = evaluate(q, k, v, {.mask = Mask::causal()});
   for (int layout = 0; layout < kLayouts; ++layout) {
     // A constant from a strided view: sliced out of what surrounds it.
@@ -259,8 +249,8 @@ TEST_CASE("attention: the same bits on every row and for any number of threads, 
     const Var c = variable(v);
     const Var y = attention(a, b, c, {.mask = Mask::causal()});
     tape.backward(y, up);
-    const Tensor result = Tensor::copy_of(y.value()), dq = Tensor::copy_of(a.grad()),
-                 dk = Tensor::copy_of(b.grad()), dv = Tensor::copy_of(c.grad());
+    const Tensor result = Tensor::copy_of(y.value()), dq = Tensor::copy_of(a.grad()), dk = Tensor::copy_of(b.grad()),
+                 dv = Tensor::copy_of(c.grad());
     return joined({&result, &dq, &dk, &dv});
   });
   CHECK(threads() >= 1);
@@ -313,17 +303,13 @@ TEST_CASE("B09: attention: what is refused") {
   const auto refused = [](const Shape& q, const Shape& k, const Shape& v, const char* message) {
     CHECK_THROWS_WITH_AS(evaluate(Tensor(q), Tensor(k), Tensor(v)), message, std::invalid_argument);
   };
-  refused({1, 2, 3, 0}, {1, 2, 4, 0}, {1, 2, 4, 5},
-          "attention: q [1, 2, 3, 0], v [1, 2, 4, 5]: a head has no width");
-  refused({1, 2, 3, 4}, {1, 2, 4, 4}, {1, 2, 4, 0},
-          "attention: q [1, 2, 3, 4], v [1, 2, 4, 0]: a head has no width");
-  refused({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 6, 4},
-          "attention: k [1, 2, 5, 4] has 5 keys and v [1, 2, 6, 4] has 6");
+  refused({1, 2, 3, 0}, {1, 2, 4, 0}, {1, 2, 4, 5}, "attention: q [1, 2, 3, 0], v [1, 2, 4, 5]: a head has no width");
+  refused({1, 2, 3, 4}, {1, 2, 4, 4}, {1, 2, 4, 0}, "attention: q [1, 2, 3, 4], v [1, 2, 4, 0]: a head has no width");
+  refused({1, 2, 3, 4}, {1, 2, 5, 4}, {1, 2, 6, 4}, "attention: k [1, 2, 5, 4] has 5 keys and v [1, 2, 6, 4] has 6");
   refused({1, 2, 3, 4}, {1, 2, 5, 3}, {1, 2, 5, 4},
           "attention: q [1, 2, 3, 4] and k [1, 2, 5, 3]: widths 4 and 3 differ");
-  refused(
-      {1, 2, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4},
-      "attention: q [1, 2, 3, 4], k [2, 2, 5, 4] and v [2, 2, 5, 4] need two axes and the same leading ones");
+  refused({1, 2, 3, 4}, {2, 2, 5, 4}, {2, 2, 5, 4},
+          "attention: q [1, 2, 3, 4], k [2, 2, 5, 4] and v [2, 2, 5, 4] need two axes and the same leading ones");
   refused({2, 3, 4}, {2, 3, 4}, {3, 4},
           "attention: q [2, 3, 4], k [2, 3, 4] and v [3, 4] need two axes and the same leading ones");
   refused({4}, {4}, {4}, "attention: q [4], k [4] and v [4] need two axes and the same leading ones");
@@ -340,7 +326,8 @@ TEST_CASE("attention: options that are refused") {
   refused({.mask = Mask::padding({1, 2, 3})},
           "attention: scores [2, 4, 3, 6] have a batch of 2, and the padding 3 lengths");
   refused({.mask = Mask::padding({1, 7})}, "attention: batch entry 1 has a length of 7 of 6 keys");
-  refused({.mask = Mask::allow(ones({3, 5}, i32))}, "attention: allow [3, 5] does not stretch to the scores [2, 4, 3, 6]");
+  refused({.mask = Mask::allow(ones({3, 5}, i32))},
+          "attention: allow [3, 5] does not stretch to the scores [2, 4, 3, 6]");
   refused({.mask = Mask::allow(ones({2, 1, 1, 2, 1, 6}, i32))},
           "attention: allow [2, 1, 1, 2, 1, 6] does not stretch to the scores [2, 4, 3, 6]");
   refused({.softcap = -1}, "attention: a softcap of -1 is below 0");
@@ -410,7 +397,8 @@ TEST_CASE("B08: attention: whole blocks of keys are hidden") {
   };
   for (const DType dtype : {f32, f64})
     for (const Form form : {Form::fused, Form::composed})
-      for (const Expected& expected : {Expected{visible({129}), 129, 0}, {visible({0, 129}), 64.5, std::log(2.0)},
+      for (const Expected& expected : {Expected{visible({129}), 129, 0},
+                                       {visible({0, 129}), 64.5, std::log(2.0)},
                                        {Mask::window(3), 128, std::log(3.0)}}) {
         Tensor numbers({keys, 1}, dtype);
         for (Index j = 0; j < keys; ++j) numbers.set({j, 0}, static_cast<double>(j));
@@ -451,9 +439,8 @@ TEST_CASE("B12: attention: query head h reads key head h / (Hq / Hkv), whose gra
     const Var q = variable(ones({1, 4, 1, 1}, f64));
     const Var k = variable(ones({1, key_heads, 1, 1}, f64));
     const Var v = variable(numbers);
-    const Var y = form == Form::fused
-                      ? attention(q, k, v)
-                      : detail::composed_attention(detail::prepare_attention(q, k, v, {})).y;
+    const Var y =
+        form == Form::fused ? attention(q, k, v) : detail::composed_attention(detail::prepare_attention(q, k, v, {})).y;
     tape.backward(y, Tensor::copy_of(tensor({1, 2, 3, 4}, f64).view().reshape({1, 4, 1, 1})));
     return std::pair(values(y.value()), values(v.grad()));
   };
@@ -491,7 +478,9 @@ TEST_CASE("B14: attention: a chunk of queries with all keys before it has the ro
     const Tensor whole = evaluate(q, k, v, {.mask = mask});
     for (const Index chunk : {1, 2, 7, 33, 64, 65}) {
       for (Index end = chunk; end <= length; end += chunk) {
-        const auto part = [](const Tensor& x, Index from, Index to) { return Tensor::copy_of(x.view().slice(2, from, to)); };
+        const auto part = [](const Tensor& x, Index from, Index to) {
+          return Tensor::copy_of(x.view().slice(2, from, to));
+        };
         const Tensor y = evaluate(part(q, end - chunk, end), part(k, 0, end), part(v, 0, end), {.mask = mask});
         if (!same_bits(y, whole.view().slice(2, end - chunk, end))) FAIL_CHECK("other bits up to ", end, " by ", chunk);
       }
@@ -501,8 +490,8 @@ TEST_CASE("B14: attention: a chunk of queries with all keys before it has the ro
 
 TEST_CASE("B14: attention: rotated queries and keys from a cache, in any chunks") {
   const std::vector<Doubles> x = {{1, 0}, {0, 1}, {1, 1}, {-1, 1}, {2, -1}, {0.5, 0.5}};
-  const Doubles expected = {1,           0,           0.213809009, 0.786190991, 0.629044078,  0.945303958,
-                            -0.299540208, 0.725175788, 1.718880109, -0.612311090, 0.285574673, 0.497440415};
+  const Doubles expected = {1,           0,           0.213809009,  0.786190991, 0.629044078, 0.945303958, -0.299540208,
+                            0.725175788, 1.718880109, -0.612311090, 0.285574673, 0.497440415};
   Tensor rotated({6, 2}, f64), plain({6, 2}, f64);
   for (Index t = 0; t < 6; ++t) {
     const double angle = static_cast<double>(t), a = x[at(t)][0], b = x[at(t)][1];
@@ -511,12 +500,13 @@ TEST_CASE("B14: attention: rotated queries and keys from a cache, in any chunks"
     plain.set({t, 0}, a);
     plain.set({t, 1}, b);
   }
-  for (const std::vector<Index>& chunks :
-       {std::vector<Index>{6}, {3, 2, 1}, {1, 1, 1, 1, 1, 1}, {1, 5}}) {
+  for (const std::vector<Index>& chunks : {std::vector<Index>{6}, {3, 2, 1}, {1, 1, 1, 1, 1, 1}, {1, 5}}) {
     Index begin = 0;
     for (const Index chunk : chunks) {
       const Index end = begin + chunk;
-      const auto part = [](const Tensor& all, Index from, Index to) { return Tensor::copy_of(all.view().slice(0, from, to)); };
+      const auto part = [](const Tensor& all, Index from, Index to) {
+        return Tensor::copy_of(all.view().slice(0, from, to));
+      };
       const Tensor y =
           evaluate(part(rotated, begin, end), part(rotated, 0, end), part(plain, 0, end), {.mask = Mask::causal()});
       check_close(y, Doubles(expected.begin() + 2 * begin, expected.begin() + 2 * end), 0, 1e-9);
@@ -561,7 +551,8 @@ TEST_CASE("attention: hidden keys and values change no bit of anything, be they 
     }
 }
 
-TEST_CASE("attention: a hidden pair is hidden in both directions: a NaN of a query reaches no key that it does not see") {
+TEST_CASE(
+    "attention: a hidden pair is hidden in both directions: a NaN of a query reaches no key that it does not see") {
   for (const Form form : {Form::fused, Form::composed}) {
     const Setting s{.batch = 1, .heads = 1, .key_heads = 1, .queries = 40, .keys = 40, .mask = Mask::causal()};
     Inputs in = inputs_of(s, f32);
@@ -616,7 +607,13 @@ TEST_CASE("attention: a bias of -inf hides that pair, and passes back 0; of +inf
 
 TEST_CASE("attention: a query that sees nothing passes back nothing, whatever it and its gradient are") {
   for (const Form form : {Form::fused, Form::composed}) {
-    Setting s{.batch = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 50, .mask = Mask::padding({50, 0}), .sinks = true};
+    Setting s{.batch = 2,
+              .heads = 2,
+              .key_heads = 1,
+              .queries = 40,
+              .keys = 50,
+              .mask = Mask::padding({50, 0}),
+              .sinks = true};
     Inputs in = inputs_of(s, f32);
     const Results expected = run(form, s, in);
     for (Index i = 0; i < 40; ++i) in.q.set({1, 1, i, 0}, kNan);
@@ -632,7 +629,12 @@ TEST_CASE("attention: a query that sees nothing passes back nothing, whatever it
 }
 
 TEST_CASE("attention: a row has the same bits alone, in any batch, and whoever stands beside it") {
-  const Setting s{.batch = 3, .heads = 2, .key_heads = 1, .queries = 70, .keys = 70, .mask = Mask::causal() & Mask::padding({70, 69, 10})};
+  const Setting s{.batch = 3,
+                  .heads = 2,
+                  .key_heads = 1,
+                  .queries = 70,
+                  .keys = 70,
+                  .mask = Mask::causal() & Mask::padding({70, 69, 10})};
   const Inputs in = inputs_of(s, f32);
   const Results whole = run(Form::fused, s, in);
   const NoGrad scope;
@@ -648,8 +650,15 @@ TEST_CASE("attention: a row has the same bits alone, in any batch, and whoever s
 }
 
 TEST_CASE("attention: asking for weights, or watching them, changes no bit") {
-  const Setting s{.heads = 4, .key_heads = 2, .queries = 40, .keys = 66, .mask = Mask::causal(), .softcap = 3, .dropout = 0.25,
-                  .bias = {4, 40, 66}, .sinks = true};
+  const Setting s{.heads = 4,
+                  .key_heads = 2,
+                  .queries = 40,
+                  .keys = 66,
+                  .mask = Mask::causal(),
+                  .softcap = 3,
+                  .dropout = 0.25,
+                  .bias = {4, 40, 66},
+                  .sinks = true};
   const Inputs in = inputs_of(s, f32);
   const auto plain = [&] {
     Rng random(7);
@@ -686,7 +695,8 @@ TEST_CASE("attention: asking for weights, or watching them, changes no bit") {
 }
 
 TEST_CASE("attention: what is watched is what is asked for, up to rounding") {
-  const Setting s{.heads = 4, .key_heads = 2, .queries = 10, .keys = 12, .mask = Mask::causal(), .softcap = 3, .sinks = true};
+  const Setting s{
+      .heads = 4, .key_heads = 2, .queries = 10, .keys = 12, .mask = Mask::causal(), .softcap = 3, .sinks = true};
   const Inputs in = inputs_of(s, f64);
   const Results asked = run(Form::fused, s, in);
   const auto attend = [&] {
@@ -794,20 +804,24 @@ TEST_CASE("attention: it holds what ops promise") {
     return check_ops::Inputs{real({b, h, l, d}), real({b, kv, s, d}), real({b, kv, s, dv})};
   };
   const Setting causal{.mask = Mask::causal(), .scale = 0.7};
-  check_ops::check_op({.name = "attention, causal",
-            .f = [](Var q, Var k, Var v) { return attention(q, k, v, {.mask = Mask::causal(), .scale = 0.7}); },
-            .reference = check_ops::Reference(plain_reference(causal)),
-            .inputs = {three(1, 2, 2, 3, 4, 3, 2), three(2, 4, 2, 5, 3, 2, 5), three(2, 1, 1, 34, 66, 4, 3)}});
+  check_ops::check_op(
+      {.name = "attention, causal",
+       .f = [](Var q, Var k, Var v) { return attention(q, k, v, {.mask = Mask::causal(), .scale = 0.7}); },
+       .reference = check_ops::Reference(plain_reference(causal)),
+       .inputs = {three(1, 2, 2, 3, 4, 3, 2), three(2, 4, 2, 5, 3, 2, 5), three(2, 1, 1, 34, 66, 4, 3)}});
   const Setting capped{.mask = Mask::window(3), .scale = 0.7, .softcap = 2};
-  check_ops::check_op({.name = "attention, softcap and window",
-            .f = [](Var q, Var k, Var v) { return attention(q, k, v, {.mask = Mask::window(3), .scale = 0.7, .softcap = 2}); },
-            .reference = check_ops::Reference(plain_reference(capped)),
-            .inputs = {three(1, 2, 1, 4, 5, 3, 2)}});
+  check_ops::check_op(
+      {.name = "attention, softcap and window",
+       .f = [](Var q, Var k,
+               Var v) { return attention(q, k, v, {.mask = Mask::window(3), .scale = 0.7, .softcap = 2}); },
+       .reference = check_ops::Reference(plain_reference(capped)),
+       .inputs = {three(1, 2, 1, 4, 5, 3, 2)}});
   const Setting biased{.scale = 0.7};
-  check_ops::check_op({.name = "attention, bias",
-            .f = [](Var q, Var k, Var v, Var bias) { return attention(q, k, v, {.scale = 0.7, .bias = bias}); },
-            .reference = check_ops::Reference(plain_reference(biased)),
-            .inputs = {{real({2, 2, 3, 3}), real({2, 1, 4, 3}), real({2, 1, 4, 2}), real({2, 1, 4})}}});
+  check_ops::check_op(
+      {.name = "attention, bias",
+       .f = [](Var q, Var k, Var v, Var bias) { return attention(q, k, v, {.scale = 0.7, .bias = bias}); },
+       .reference = check_ops::Reference(plain_reference(biased)),
+       .inputs = {{real({2, 2, 3, 3}), real({2, 1, 4, 3}), real({2, 1, 4, 2}), real({2, 1, 4})}}});
 }
 
 TEST_CASE("attention: gradients of every option, alone and together") {
@@ -848,7 +862,8 @@ TEST_CASE("attention: gradients of every option, alone and together") {
 TEST_CASE("attention: queries, keys and values that are parts of one buffer, and of one with more in it") {
   const Index batch = 2, length = 40, heads = 2, width = 5, all = heads * width;
   for (const Index parts : {3, 4}) {
-    const Tensor buffer = random({batch, length, parts * all}, f32, 1), up = random({batch, heads, length, width}, f32, 2);
+    const Tensor buffer = random({batch, length, parts * all}, f32, 1),
+                 up = random({batch, heads, length, width}, f32, 2);
     const auto part_of = [&](Var x, Index part) {
       return view_of("part", slice(x, -1, part * all, (part + 1) * all), [&](const View& view) {
         return detail::swap_heads(view.reshape({batch, length, heads, width}));
@@ -912,8 +927,18 @@ TEST_CASE("attention: the same bits on every row and for any number of threads, 
   const Mask mask = Mask::causal() & Mask::padding({130, 70});
   for (const DType dtype : {f32, f64, DType::dual})
     for (const Index heads : {1, 4}) {
-      const Setting s{.heads = heads, .key_heads = heads, .queries = 100, .keys = 130, .width = 9, .value_width = 18, .mask = mask,
-                      .softcap = 3, .dropout = 0.25, .bias = {100, 130}, .bias_hides = true, .sinks = true};
+      const Setting s{.heads = heads,
+                      .key_heads = heads,
+                      .queries = 100,
+                      .keys = 130,
+                      .width = 9,
+                      .value_width = 18,
+                      .mask = mask,
+                      .softcap = 3,
+                      .dropout = 0.25,
+                      .bias = {100, 130},
+                      .bias_hides = true,
+                      .sinks = true};
       const Inputs in = inputs_of(s, dtype);
       on_every_row([&] { return run(Form::fused, s, in).all(); });
     }

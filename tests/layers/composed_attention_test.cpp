@@ -48,9 +48,9 @@ void check_share(const std::string& what, DType dtype, double error, double magn
 }
 
 std::string name_of(const Setting& s) {
-  return fmt::format("{} batch {} heads {}/{} L {} S {} d {} dv {} softcap {} bias {} sinks {} dropout {}", s.mask, s.batch,
-                     s.heads, s.key_heads, s.queries, s.keys, s.width, s.value_width, s.softcap, s.bias, s.sinks,
-                     s.dropout);
+  return fmt::format("{} batch {} heads {}/{} L {} S {} d {} dv {} softcap {} bias {} sinks {} dropout {}", s.mask,
+                     s.batch, s.heads, s.key_heads, s.queries, s.keys, s.width, s.value_width, s.softcap, s.bias,
+                     s.sinks, s.dropout);
 }
 
 // Values of both forms against the formula (where nothing is dropped), and everything of one against the other.
@@ -63,7 +63,8 @@ void compare(const Setting& s, DType dtype) {
   const double value = s.dropout > 0 ? largest(in.v) / (1 - s.dropout) : largest(in.v);
   if (s.dropout == 0)
     for (const auto& [form, r] : {std::pair{"fused", &fused}, {"composed", &composed}}) {
-      check_share(fmt::format("{} against the formula: y", form), dtype, largest_difference(r->y, expected.y), value, score);
+      check_share(fmt::format("{} against the formula: y", form), dtype, largest_difference(r->y, expected.y), value,
+                  score);
       check_share(fmt::format("{} against the formula: weights", form), dtype,
                   largest_difference(r->weights, expected.weights), 1, score);
       check_share(fmt::format("{} against the formula: lse", form), dtype,
@@ -134,7 +135,8 @@ TEST_CASE("fused and composed attention: around the edges of blocks") {
   int round = 0;
   for (const Index queries : kEdges)
     for (const Index keys : kEdges) {
-      Setting s{.batch = 2, .heads = 1, .key_heads = 1, .queries = queries, .keys = keys, .width = 5, .value_width = 17};
+      Setting s{
+          .batch = 2, .heads = 1, .key_heads = 1, .queries = queries, .keys = keys, .width = 5, .value_width = 17};
       const std::vector<Mask> all = masks(s);
       s.mask = all[static_cast<std::size_t>(round++) % all.size()];
       compare(s, f32);
@@ -158,13 +160,19 @@ TEST_CASE("fused and composed attention: grouped heads") {
 
 TEST_CASE("fused and composed attention: a bias stretched along every axis, hiding here and there") {
   const Index batch = 2, heads = 4, queries = 35, keys = 66;
-  for (const Shape& shape : {Shape{keys}, Shape{queries, 1}, Shape{queries, keys}, Shape{heads, 1, 1}, Shape{heads, 1, keys},
-                             Shape{batch, 1, 1, keys}, Shape{batch, heads, queries, keys}, Shape{batch, 1, queries, 1},
-                             Shape{1, 1, 1, 1}})
+  for (const Shape& shape :
+       {Shape{keys}, Shape{queries, 1}, Shape{queries, keys}, Shape{heads, 1, 1}, Shape{heads, 1, keys},
+        Shape{batch, 1, 1, keys}, Shape{batch, heads, queries, keys}, Shape{batch, 1, queries, 1}, Shape{1, 1, 1, 1}})
     for (const bool hides : {false, true})
       for (const Mask& mask : {Mask(), Mask::causal() & Mask::padding({keys, 40})})
-        compare({.batch = batch, .heads = heads, .key_heads = 2, .queries = queries, .keys = keys, .mask = mask,
-                 .bias = shape, .bias_hides = hides},
+        compare({.batch = batch,
+                 .heads = heads,
+                 .key_heads = 2,
+                 .queries = queries,
+                 .keys = keys,
+                 .mask = mask,
+                 .bias = shape,
+                 .bias_hides = hides},
                 shape.rank() == 2 ? f64 : f32);
 }
 
@@ -195,8 +203,15 @@ TEST_CASE("fused and composed attention: large scores") {
 }
 
 TEST_CASE("fused and composed attention: tangents of values and gradients agree in dual") {
-  const Setting everything{.heads = 4, .key_heads = 2, .queries = 35, .keys = 66, .mask = Mask::causal() & Mask::padding({66, 50}),
-                           .softcap = 3, .dropout = 0.25, .bias = {4, 35, 66}, .sinks = true};
+  const Setting everything{.heads = 4,
+                           .key_heads = 2,
+                           .queries = 35,
+                           .keys = 66,
+                           .mask = Mask::causal() & Mask::padding({66, 50}),
+                           .softcap = 3,
+                           .dropout = 0.25,
+                           .bias = {4, 35, 66},
+                           .sinks = true};
   for (const Setting& s : {Setting{.queries = 33, .keys = 65, .mask = Mask::causal()}, everything}) {
     const Inputs in = inputs_of(s, DType::dual);
     const Results fused = run(Form::fused, s, in), composed = run(Form::composed, s, in);
@@ -217,7 +232,13 @@ TEST_CASE("fused and composed attention: tangents of values and gradients agree 
 }
 
 TEST_CASE("composed attention: gradients of every option") {
-  const Setting s{.heads = 4, .key_heads = 2, .queries = 3, .keys = 5, .mask = Mask::causal(), .softcap = 2, .bias = {4, 1, 5},
+  const Setting s{.heads = 4,
+                  .key_heads = 2,
+                  .queries = 3,
+                  .keys = 5,
+                  .mask = Mask::causal(),
+                  .softcap = 2,
+                  .bias = {4, 1, 5},
                   .sinks = true};
   Inputs in = inputs_of(s, f64);
   const GradcheckReport report = gradcheck(
@@ -232,8 +253,15 @@ TEST_CASE("composed attention: gradients of every option") {
 }
 
 TEST_CASE("composed attention: the same bits on every row and for any number of threads") {
-  const Setting s{.heads = 4, .key_heads = 2, .queries = 35, .keys = 66, .mask = Mask::causal() & Mask::padding({66, 50}),
-                  .softcap = 3, .dropout = 0.25, .bias = {4, 35, 66}, .sinks = true};
+  const Setting s{.heads = 4,
+                  .key_heads = 2,
+                  .queries = 35,
+                  .keys = 66,
+                  .mask = Mask::causal() & Mask::padding({66, 50}),
+                  .softcap = 3,
+                  .dropout = 0.25,
+                  .bias = {4, 35, 66},
+                  .sinks = true};
   const Inputs in = inputs_of(s, f32);
   on_every_row([&] { return run(Form::composed, s, in).all(); });
 }

@@ -14,8 +14,10 @@ std::string picture(const Mask& mask, Index queries, Index keys, Index entry = 0
   std::string text;
   for (std::size_t at = 0; at < drawn.size();) {
     const bool line_ends = drawn[at] == '\n';
-    if (line_ends) text += '/';
-    else text += drawn.compare(at, 6, "██") == 0 ? 'x' : '.';
+    if (line_ends)
+      text += '/';
+    else
+      text += drawn.compare(at, 6, "██") == 0 ? 'x' : '.';
     at += line_ends ? 1 : text.back() == 'x' ? 6 : 4;
   }
   if (!text.empty()) text.pop_back();

@@ -80,7 +80,8 @@ TEST_CASE("attention kernel: gradients are written, or added to what is there") 
   const Gradients written = differentiate(x, x.call());
   Gradients before{random(x.q.shape(), f64, 5), random(x.k.shape(), f64, 6), random(x.v.shape(), f64, 7)};
   const Tensor added = all_of(differentiate(x, x.call(), &before)), start = all_of(before), change = all_of(written);
-  for (Index i = 0; i < added.count(); ++i) CHECK(added.at({i}) == doctest::Approx(start.at({i}) + change.at({i})).epsilon(1e-13));
+  for (Index i = 0; i < added.count(); ++i)
+    CHECK(added.at({i}) == doctest::Approx(start.at({i}) + change.at({i})).epsilon(1e-13));
 }
 
 TEST_CASE("attention kernel: strides of operands, results and gradients change no bit") {
@@ -89,8 +90,8 @@ TEST_CASE("attention kernel: strides of operands, results and gradients change n
   kernels::attention(y, statistics, x.call());
   const Tensor expected = all_of(differentiate(x, x.call()));
   for (int layout = 0; layout < kLayouts; ++layout) {
-    const Arranged q = arrange(x.q, layout), k = arrange(x.k, layout), v = arrange(x.v, layout), up = arrange(x.up, layout),
-                   strided_y = arrange(zeros(y.shape()), layout);
+    const Arranged q = arrange(x.q, layout), k = arrange(x.k, layout), v = arrange(x.v, layout),
+                   up = arrange(x.up, layout), strided_y = arrange(zeros(y.shape()), layout);
     kernels::Attention a = x.call();
     a.q = q.view;
     a.k = k.view;
@@ -128,19 +129,19 @@ TEST_CASE("attention kernel: whatever stands in the caller's denormal mode, the 
 
 TEST_CASE("attention kernel: what is refused") {
   const Operands x(2, 1, 3, 4, f32);
-  Tensor y(x.up.shape()), statistics(x.statistics()), wrong({2, 2, 3, 5}), wide({2, 2, 2, 3}, f64), weights({2, 2, 3, 3});
+  Tensor y(x.up.shape()), statistics(x.statistics()), wrong({2, 2, 3, 5}), wide({2, 2, 2, 3}, f64),
+      weights({2, 2, 3, 3});
   Tensor good_weights({2, 2, 3, 4});
   CHECK_THROWS_WITH_AS(kernels::attention(good_weights, statistics, x.call()),
                        "attention: y [2, 2, 3, 4] is not [2, 2, 3, 5]", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(kernels::attention(y, wrong, x.call()), "attention: the statistics' [2, 2, 3, 5] is not [2, 2, 2, 3]",
-                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::attention(y, wrong, x.call()),
+                       "attention: the statistics' [2, 2, 3, 5] is not [2, 2, 2, 3]", std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::attention(y, wide, x.call()), "attention: statistics of f64 must be contiguous f32",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::attention_weights(weights, statistics, x.call()),
                        "attention: weights [2, 2, 3, 3] is not [2, 2, 3, 4]", std::invalid_argument);
-  CHECK_THROWS_WITH_AS(
-      kernels::attention_weights(Tensor({2, 2, 4, 3}).view().t(), statistics, x.call()),
-      "attention: weights [2, 2, 3, 4] must be contiguous", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(kernels::attention_weights(Tensor({2, 2, 4, 3}).view().t(), statistics, x.call()),
+                       "attention: weights [2, 2, 3, 4] must be contiguous", std::invalid_argument);
   CHECK_THROWS_WITH_AS(kernels::attention_backward({}, good_weights, y, statistics, x.call()),
                        "attention: dy [2, 2, 3, 4] is not [2, 2, 3, 5]", std::invalid_argument);
 }

@@ -1,5 +1,5 @@
-// Attention, a block of kAttentionQueries queries and a block of kAttentionKeys keys at a time (Dao 2023, FlashAttention-2):
-// the scores of a pair of blocks live in the cache, and of a row only its maximum and its sum are kept.
+// Attention, a block of kAttentionQueries queries and a block of kAttentionKeys keys at a time (FlashAttention-2, Dao
+// 2023): the scores of a pair of blocks live in the cache, and of a row only its maximum and its sum are kept.
 //
 // Scores lie transposed, [key][query], so that sixteen queries are the lanes of a vector: the maximum and the sum over
 // keys are then vertical, and all products run through gemm's tiles on operands as they lie. Blocks of keys start at
@@ -12,7 +12,8 @@ inline constexpr Index kQueries = kAttentionQueries;
 struct AttentionPlace {
   Index entry, head, at[kAttentionBatchRank];
 
-  INLINE AttentionPlace(const AttentionArguments& a, Index batch_entry, Index of_head) : entry(batch_entry), head(of_head) {
+  INLINE AttentionPlace(const AttentionArguments& a, Index batch_entry, Index of_head)
+      : entry(batch_entry), head(of_head) {
     for (int axis = a.batch_rank - 1; axis >= 0; batch_entry /= a.batch_sizes[axis--])
       at[axis] = batch_entry % a.batch_sizes[axis];
   }
@@ -39,18 +40,21 @@ struct Band {
   static constexpr Index kEverything = Index{1} << 50;
 };
 
-// A product that goes through gemm's tiles: c = scale * a b, or c += scale * a b, with b's and c's columns side by side.
-// What lies outside of `sums` adds 0 to a sum, and is left out where that is cheap; what lies outside of `results` may
-// be left as it is. Where an operand holds infinities or NaNs, `seen` (laid out as a) tells which steps count: the
-// others have weight 0, but 0 times infinity is not 0.
+// Element (i, j) stands at data[i * row + j * column].
+template <class T>
+struct Block {
+  T* data;
+  Index row, column = 1;
+};
+
+// A product that goes through gemm's tiles: c = scale * a b, or c += scale * a b, columns of b and c side by side. What
+// lies outside of the band `sums` of a adds 0 to a sum, and is left out where that is cheap; what lies outside of the
+// band `results` of c may be left as it is. Where an operand holds infinities or NaNs, `seen` (laid out as a) tells
+// which steps count: the others have weight 0, but 0 times infinity is not 0.
 template <class T>
 struct BlockProduct {
-  T* c;
-  Index c_row;
-  const T* a;
-  Index a_row, a_step;
-  const T* b;
-  Index b_step;
+  Block<T> c;
+  Block<const T> a, b;
   Index rows, columns, depth;
   T scale;
   bool add;
@@ -65,10 +69,11 @@ __attribute__((noinline)) void multiply_seen(const BlockProduct<T>& p) {
     each_vector(p.columns, [&](Index j, int n) {
       V total = zero<V>();
       for (Index k = 0; k < p.depth; ++k) {
-        const Index at = i * p.a_row + k * p.a_step;
-        if (value_of(p.seen[at]) != 0) total = fma(V::all(p.a[at]), load_lanes(p.b + k * p.b_step + j, n), total);
+        const Index at = i * p.a.row + k * p.a.column;
+        if (value_of(p.seen[at]) == 0) continue;
+        total = fma(V::all(p.a.data[at]), load_lanes(p.b.data + k * p.b.row + j, n), total);
       }
-      T* to = p.c + i * p.c_row + j;
+      T* to = p.c.data + i * p.c.row + j;
       total = scaled(total, p.scale);
       store_lanes<T>(to, n, p.add ? load_lanes<T>(to, n) + total : total);
     });
@@ -78,10 +83,10 @@ template <class T>
 __attribute__((noinline)) void multiply_blocks(const BlockProduct<T>& p) {
   if (p.seen) return multiply_seen(p);
   TileJob<T> job;
-  job.a_row = p.a_row;
-  job.a_step = p.a_step;
-  job.b_step = p.b_step;
-  job.c_row = p.c_row;
+  job.a_row = p.a.row;
+  job.a_step = p.a.column;
+  job.b_step = p.b.row;
+  job.c_row = p.c.row;
   job.scale = p.scale;
   job.next_step = job.next_round = 0;
   const Index panel = pieces(p.rows, pieces(p.rows, Tile<T>::kRows));
@@ -90,15 +95,14 @@ __attribute__((noinline)) void multiply_blocks(const BlockProduct<T>& p) {
     const Index first_step = larger(i + p.sums.low, 0), end_step = smaller(last_row + p.sums.high + 1, p.depth);
     const Index first_column = larger(i + p.results.low, 0) / kLanes * kLanes;
     const Index end_column = smaller(pieces(last_row + p.results.high + 1, kLanes) * kLanes, p.columns);
-    if (p.add && first_step >= end_step) continue;
     Index k = first_step;
     do {  // the same blocks of k as gemm's
       job.depth = larger(smaller(kGemmDepth, end_step - k), 0);
       job.add = p.add || k > first_step;
-      job.a = p.a + i * p.a_row + k * p.a_step;
+      job.a = p.a.data + i * p.a.row + k * p.a.column;
       for (Index j = first_column; j < end_column; j += kTileColumns<T>) {
-        job.b = job.next = p.b + k * p.b_step + j;
-        job.c = p.c + i * p.c_row + j;
+        job.b = job.next = p.b.data + k * p.b.row + j;
+        job.c = p.c.data + i * p.c.row + j;
         run_tile(job, rows, smaller(kTileColumns<T>, end_column - j), 1);
       }
     } while ((k += kGemmDepth) < end_step);
@@ -207,8 +211,13 @@ struct BlockPair {
   // scores = scale q·k, then the softcap, the bias and the masks: -inf is what hides.
   INLINE void compute_scores(bool wants_caps) {
     const bool hides_by_distance = hides;
-    multiply_blocks<T>({m.scores, kQueries, row_of(a.k, key_head, j), a.k.row, 1, m.queries, kQueries, keys, lanes,
-                        a.width, scale_of(m.scores, a.scale), false, {}, by_key});
+    multiply_blocks<T>({.c = {m.scores, kQueries},
+                        .a = {row_of(a.k, key_head, j), a.k.row},
+                        .b = {m.queries, kQueries},
+                        .rows = keys, .columns = lanes, .depth = a.width,
+                        .scale = scale_of(m.scores, a.scale),
+                        .add = false,
+                        .results = by_key});  // sᵀ = scale k qᵀ
     if (a.softcap > 0) cap_scores(wants_caps);
     if (a.bias.data || a.allow.data) add_bias();
     if (hides_by_distance) hide_by_distance();
@@ -231,10 +240,11 @@ struct BlockPair {
   __attribute__((noinline)) void make_addend() const {
     if (!a.bias.data || rows < lanes) clear(m.addend, keys * kQueries);
     if (a.bias.data)
-      copy_matrix(m.addend, kQueries, row_of(a.bias, place.head, i) + j * a.bias.column, a.bias.column, a.bias.row, keys,
-                  rows);
+      copy_matrix(m.addend, kQueries, row_of(a.bias, place.head, i) + j * a.bias.column, a.bias.column, a.bias.row,
+                  keys, rows);
     if (!a.allow.data) return;
-    const std::int32_t* allowed = place.of<const std::int32_t>(a, a.allow, place.head) + i * a.allow.row + j * a.allow.column;
+    const std::int32_t* allowed =
+        place.of<const std::int32_t>(a, a.allow, place.head) + i * a.allow.row + j * a.allow.column;
     const T hidden = scale_of(m.addend, -__builtin_inf());
     for (Index row = 0; row < rows; ++row)
       for (Index t = 0; t < keys; ++t)
@@ -286,7 +296,8 @@ struct BlockPair {
   // Whether q and dy of the block are finite.
   INLINE bool has_finite_queries() {
     if (finite_queries < 0)
-      finite_queries = all_finite(m.queries, kQueries, a.width, lanes) && all_finite(m.upstream, kQueries, a.value_width, lanes);
+      finite_queries = all_finite(m.queries, kQueries, a.width, lanes) &&
+                       all_finite(m.upstream, kQueries, a.value_width, lanes);
     return finite_queries;
   }
 
@@ -320,15 +331,16 @@ struct BlockPair {
     for (Index row = 0; row < rows; ++row) {
       const Index begin = larger(first_key(a, i + row) - j, 0), end = smaller(end_key(a, i + row, length) - j, keys);
       if (begin < end)
-        draw_factors<T>(a.dropout, (row_number() + row) * a.keys + j + begin, end - begin, m.factors + begin * kQueries + row,
-                        kQueries);
+        draw_factors<T>(a.dropout, (row_number() + row) * a.keys + j + begin, end - begin,
+                        m.factors + begin * kQueries + row, kQueries);
     }
   }
 
   // Weights from scores, by what forward left of each row: exp(s - maximum) / sum. Lanes that see nothing have sum 0.
   INLINE void load_statistics() const {
     using V = Vec<T>;
-    const T *maxima = static_cast<const T*>(a.maxima) + row_number(), *totals = static_cast<const T*>(a.totals) + row_number();
+    const T *maxima = static_cast<const T*>(a.maxima) + row_number(),
+            *totals = static_cast<const T*>(a.totals) + row_number();
     for (Index lane = 0; lane < lanes; lane += kLanes) {
       const int n = lanes_at(lane, rows);
       const V most = load_lanes(maxima + lane, n), total = load_lanes(totals + lane, n);
@@ -429,7 +441,6 @@ template <class T>
 void attend_queries(BlockPair<T>& pair) {
   const AttentionArguments& a = pair.a;
   const AttentionMemory<T>& m = pair.m;
-  const T one = scale_of(m.sums, 1);
   for (Index lane = 0; lane < kQueries; lane += kLanes) constant<Vec<T>>(-__builtin_inf()).store(m.maxima + lane);
   clear(m.totals, kQueries);
   bool started = false;
@@ -444,8 +455,14 @@ void attend_queries(BlockPair<T>& pair) {
       pair.take_factors();
       multiply_by_factors(pair, m.scores);
     }
-    multiply_blocks<T>({m.sums, a.value_width, m.scores, 1, kQueries, v, a.v.row, pair.rows, a.value_width, pair.keys, one,
-                        started, pair.by_query, {}, seen});  // sums += weightsᵀ v
+    multiply_blocks<T>({.c = {m.sums, a.value_width},
+                        .a = {m.scores, 1, kQueries},
+                        .b = {v, a.v.row},
+                        .rows = pair.rows, .columns = a.value_width, .depth = pair.keys,
+                        .scale = scale_of(m.sums, 1),
+                        .add = started,
+                        .sums = pair.by_query,
+                        .seen = seen});  // sums += p v
     started = true;
   }
   if (!started) clear(m.sums, pair.rows * a.value_width);
@@ -502,8 +519,8 @@ void attention_weights(const void* arguments, Index begin, Index end) {
 // -- Backward. With p the weights, D = dy·y of a row, and dp = dy vᵀ: ds = p (dp - D), and from there
 // dq = scale ds k, dk = scale dsᵀ q, dv = pᵀ dy. Dropout multiplies p in dv, and dp, by its factors.
 
-// D of each row of the block, for the pass over keys to find it, too. It is summed as dp is, so that dp - D is exactly 0
-// where a query sees a single key.
+// D of each row of the block, for the pass over keys to find it, too. It is summed as dp is, so that dp - D is exactly
+// 0 where a query sees a single key.
 template <class T>
 __attribute__((noinline)) void row_dots(const BlockPair<T>& pair) {
   using V = Vec<T>;
@@ -591,25 +608,51 @@ void add_gradients(BlockPair<T>& pair, bool queries, bool keys) {
   const T *k = pair.row_of(a.k, pair.key_head, pair.j), *v = pair.row_of(a.v, pair.key_head, pair.j);
   const T *q = pair.row_of(a.q, pair.place.head, pair.i), *dy = pair.row_of(a.dy, pair.place.head, pair.i);
   pair.compute_scores(true);
-  multiply_blocks<T>({m.slopes, kQueries, v, a.v.row, 1, m.upstream, kQueries, pair.keys, pair.lanes, a.value_width, one,
-                      false, {}, pair.by_key});  // dpᵀ = v dyᵀ
+  multiply_blocks<T>({.c = {m.slopes, kQueries},
+                      .a = {v, a.v.row},
+                      .b = {m.upstream, kQueries},
+                      .rows = pair.keys, .columns = pair.lanes, .depth = a.value_width,
+                      .scale = one,
+                      .add = false,
+                      .results = pair.by_key});  // dpᵀ = v dyᵀ
   const bool plain = !pair.hides || (pair.has_finite_queries() && pair.has_finite_hidden(k, a.k.row, a.width));
   const T* seen = plain ? nullptr : pair.mark_seen();
   if (a.drops) pair.take_factors();
   weights_and_slopes(pair);
   if (queries && a.dscores.data)
-    copy_matrix(pair.row_of(a.dscores, pair.place.head, pair.i) + pair.j, a.dscores.row, m.slopes, 1, kQueries, pair.rows,
-                pair.keys);
+    copy_matrix(pair.row_of(a.dscores, pair.place.head, pair.i) + pair.j, a.dscores.row, m.slopes, 1, kQueries,
+                pair.rows, pair.keys);
   if (a.softcap > 0) uncap_slopes(pair);
-  if (keys && a.dv.data)  // dv += pᵀ dy
-    multiply_blocks<T>({pair.row_of(a.dv, pair.key_head, pair.j), a.dv.row, m.scores, kQueries, 1, dy, a.dy.row, pair.keys,
-                        a.value_width, pair.rows, one, true, pair.by_key, {}, seen});
-  if (keys && a.dk.data)  // dk += scale dsᵀ q
-    multiply_blocks<T>({pair.row_of(a.dk, pair.key_head, pair.j), a.dk.row, m.slopes, kQueries, 1, q, a.q.row, pair.keys,
-                        a.width, pair.rows, scale, true, pair.by_key, {}, seen});
-  if (queries && a.dq.data)  // dq += scale ds k
-    multiply_blocks<T>({m.sums, a.width, m.slopes, 1, kQueries, k, a.k.row, pair.rows, a.width, pair.keys, scale, true,
-                        pair.by_query, {}, seen});
+  // Zeros at the start of a sum leave no trace. At its end they might turn the sign of a zero, which matters where it is
+  // added to one; dq gets a +0 in the end.
+  const Band begins{pair.by_key.low};
+  if (keys && a.dv.data)
+    multiply_blocks<T>({.c = {pair.row_of(a.dv, pair.key_head, pair.j), a.dv.row},
+                        .a = {m.scores, kQueries},
+                        .b = {dy, a.dy.row},
+                        .rows = pair.keys, .columns = a.value_width, .depth = pair.rows,
+                        .scale = one,
+                        .add = true,
+                        .sums = begins,
+                        .seen = seen});  // dv += pᵀ dy
+  if (keys && a.dk.data)
+    multiply_blocks<T>({.c = {pair.row_of(a.dk, pair.key_head, pair.j), a.dk.row},
+                        .a = {m.slopes, kQueries},
+                        .b = {q, a.q.row},
+                        .rows = pair.keys, .columns = a.width, .depth = pair.rows,
+                        .scale = scale,
+                        .add = true,
+                        .sums = begins,
+                        .seen = seen});  // dk += scale dsᵀ q
+  if (queries && a.dq.data)
+    multiply_blocks<T>({.c = {m.sums, a.width},
+                        .a = {m.slopes, 1, kQueries},
+                        .b = {k, a.k.row},
+                        .rows = pair.rows, .columns = a.width, .depth = pair.keys,
+                        .scale = scale,
+                        .add = true,
+                        .sums = pair.by_query,
+                        .seen = seen});  // dq += scale ds k
 }
 
 template <class T>
