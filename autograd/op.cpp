@@ -20,8 +20,8 @@ void set_inputs(Node& node, std::span<const Var> inputs, std::span<const Var> in
       workspace().arena.allocate(count * sizeof(std::uint32_t), alignof(std::uint32_t)));
   node.inputs = list;
   node.input_count = static_cast<std::uint16_t>(count);
-  for (std::span<const Var> part : {inputs, integers})
-    for (Var input : part) *list++ = VarAccess::index(input);
+  for (Var input : inputs) *list++ = VarAccess::index(input);
+  for (Var input : integers) *list++ = VarAccess::index(input);
 }
 
 bool is_dual_across_scopes(const Node& input, const ScopeState& scope) {
@@ -44,23 +44,26 @@ void check_sealed(const Node& input, const ScopeState& scope, const source_locat
           detail::op_name(where), input.name, input.value.shape());
 }
 
-// A rule will read the value of this input, so whoever lent its memory must not change it before backward. Where that
-// was lent to a scope around this one, both watch it.
-void need_value(const Node& input, const ScopeState& scope) {
+// What was lent to a scope around this one is watched by both.
+void watch_in_both(const Node& input) {
   Workspace& w = workspace();
-  Node& owner = w.node(input.memory);
-  if (owner.generation == scope.generation) {
+  const auto lent = std::find_if(w.borrowed.begin(), w.borrowed.end(),
+                                 [&](const detail::Borrowed& b) { return b.node == input.memory; });
+  if (lent == w.borrowed.end()) return;
+  detail::Borrowed again = *lent;
+  if (again.parameter) again.version = again.parameter->version;
+  else if (again.storage) again.version = again.storage->version.load(std::memory_order_relaxed);
+  again.of_outer_scope = true;
+  w.borrowed.push_back(std::move(again));
+}
+
+// A rule will read the value of this input, so whoever lent its memory must not change it before backward.
+inline void need_value(const Node& input, const ScopeState& scope) {
+  Node& owner = workspace().node(input.memory);
+  if (owner.generation == scope.generation) [[likely]]
     owner.value_saved = true;
-  } else if (owner.leaf && scope.records) {
-    const auto lent = std::find_if(w.borrowed.begin(), w.borrowed.end(),
-                                   [&](const detail::Borrowed& b) { return b.node == input.memory; });
-    if (lent == w.borrowed.end()) return;
-    detail::Borrowed again = *lent;
-    if (again.parameter) again.version = again.parameter->version;
-    else if (again.storage) again.version = again.storage->version.load(std::memory_order_relaxed);
-    again.of_outer_scope = true;
-    w.borrowed.push_back(std::move(again));
-  }
+  else if (owner.leaf && scope.records)
+    watch_in_both(input);
 }
 
 }  // namespace
@@ -83,10 +86,10 @@ Var output_of(const Shape& shape, std::span<const Var> inputs, std::span<const V
       throw_dual_across_scopes(detail::op_name(where), node);
     typed = &node;
     needs_grad |= node.needs_grad && node.generation == scope.generation;
-    if (scope.sealed) [[unlikely]]
-      check_sealed(node, scope, where);
   }
   for (Var input : integers) need_value(VarAccess::node(input, where), scope);
+  if (scope.sealed) [[unlikely]]
+    for (Var input : inputs) check_sealed(VarAccess::node(input, where), scope, where);
   if (!typed || !is_float(typed->value.dtype())) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where),
           inputs.empty() ? std::string_view("no operand") : name_of(inputs.front().dtype(where)));

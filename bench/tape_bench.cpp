@@ -46,6 +46,11 @@ int main(int argc, char** argv) {
   fmt::print("  mul    {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var x) { return y * x; }));
   fmt::print("  exp    {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return exp(y); }));
   fmt::print("  slice  {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return reshape(y, {}); }));
+  fmt::print("  tanh   {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return tanh(y); }));
+  fmt::print("  sigmoid{:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return sigmoid(y); }));
+  fmt::print("  silu   {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return silu(y); }));
+  fmt::print("  relu   {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var) { return relu(y); }));
+  fmt::print("  max    {:6.1f}\n", nanoseconds_per_op(ops, [](Var y, Var x) { return maximum(y, x); }));
   fmt::print("  empty  {:6.1f}  (a tape with one variable and one op)\n",
              nanoseconds_per_op(1, [](Var y, Var) { return reshape(y, {}) * 1.0; }));
 }

@@ -95,15 +95,6 @@ Strides contiguous_strides(const Shape& shape) {
 
 namespace detail {
 
-bool Layout::is_contiguous() const {
-  Index step = 1;
-  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] != 1 && strides[at(axis)] != step) return shape.count() == 0;
-    step *= shape[axis];
-  }
-  return true;
-}
-
 Index Layout::slice(int named, Index begin, Index end, Index step) {
   const int axis = shape.axis(named, "slice");
   const Index size = shape[axis];

@@ -20,7 +20,14 @@ struct Layout {
   Strides strides{};
   DType dtype = DType::f32;
 
-  bool is_contiguous() const;
+  bool is_contiguous() const {
+    Index step = 1;
+    for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+      if (shape[axis] != 1 && strides[static_cast<std::size_t>(axis)] != step) return shape.count() == 0;
+      step *= shape[axis];
+    }
+    return true;
+  }
   Index slice(int axis, Index begin, Index end, Index step);
   Index select(int axis, Index index);
   void transpose();
