@@ -87,7 +87,7 @@ TEST_CASE("no weak symbol leaves an object of an instruction set") {
   }
 }
 
-TEST_CASE("no other object has AVX instructions") {
+TEST_CASE("B36: no other object has AVX instructions") {
   if (!is_installed("objdump")) {
     MESSAGE("not checked: there is no objdump");
     return;

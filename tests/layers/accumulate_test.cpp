@@ -136,3 +136,19 @@ TEST_CASE("B51: a model's unequal micro-batches make the step of the one batch t
   for (std::size_t i = 0; i < a.states().size(); ++i)
     check_close(b.states()[i]->value, values(a.states()[i]->value), 1e-9, 1e-12);
 }
+
+TEST_CASE("B47: a step on targets that are all ignored leaves every parameter as it was") {
+  Gpt model({.vocab = 5, .context = 6, .layers = 1, .heads = 1, .width = 8}, Rng(1));
+  const ParameterList parameters(model);
+  std::vector<Tensor> before;
+  for (const auto& state : parameters.states()) before.push_back(Tensor::copy_of(state->value));
+  AdamW optimizer(model, {.lr = 0.1, .decay = 0, .clip = 1});
+  const Tensor tokens = tensor({{1, 2, 3}}, i32), targets = full({1, 3}, -100, i32);
+  Tape tape;
+  const Var loss = cross_entropy(model(tokens), targets);
+  CHECK(loss.item() == 0);
+  tape.backward(loss);
+  optimizer.step();
+  CHECK(optimizer.grad_norm() == 0);
+  for (std::size_t i = 0; i < before.size(); ++i) CHECK(same_bits(parameters.states()[i]->value, before[i]));
+}

@@ -133,3 +133,9 @@ TEST_CASE("clip by value: a limit must be above 0") {
                        std::invalid_argument);
   CHECK_THROWS_AS(clip_grad_value(model, kNan), std::invalid_argument);
 }
+
+TEST_CASE("B33: clip: the norm of twenty million gradients in f32") {
+  Parameters model(zeros({20'000'000}));
+  kernels::fill(model[0].mutable_grad(), 1e-3);
+  CHECK(clip_grad_norm(model, 100) == doctest::Approx(4.472135955).epsilon(1e-7));
+}

@@ -104,7 +104,7 @@ TEST_CASE("generate: greedy tokens are those of the whole sequence, within the c
   }
 }
 
-TEST_CASE("generate: the same seed says the same, and each token is seen as it comes") {
+TEST_CASE("B77: generate: the same seed says the same, and each token is seen as it comes") {
   const Gpt model = small_model();
   const std::int32_t prompt[] = {3};
   const auto said = [&](std::uint64_t seed, std::vector<std::int32_t>* seen = nullptr) {

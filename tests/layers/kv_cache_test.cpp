@@ -2,6 +2,8 @@
 #include "attune/layers/kv_cache.h"
 
 #include "../lib/kernel_check.h"
+#include "attune/layers/attention.h"
+#include "attune/layers/position.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
@@ -41,4 +43,35 @@ TEST_CASE("kv cache: what is refused, changing nothing") {
                        "one kind",
                        std::invalid_argument);
   CHECK(cache.length() == 2);
+}
+
+TEST_CASE("B14: kv cache: rotated by position and masked from the end, any chunks give the rows of the whole") {
+  const Tensor x = tensor({{1, 0}, {0, 1}, {1, 1}, {-1, 1}, {2, -1}, {0.5, 0.5}}, f64);
+  const std::vector<double> expected = {1,           0,           0.213809009,  0.786190991,  0.629044078, 0.945303958,
+                                        -0.299540208, 0.725175788, 1.718880109, -0.612311090, 0.285574673, 0.497440415};
+  const Rope rope({.width = 2, .context = 6});
+  for (const std::vector<Index>& chunks : {std::vector<Index>{6}, {3, 2, 1}, {1, 1, 1, 1, 1, 1}, {1, 5}}) {
+    KvCache cache({1, 1, 6, 2}, {1, 1, 6, 2}, f64);
+    std::vector<double> rows;
+    for (const Index more : chunks) {
+      const NoGrad scope;
+      const Index first = cache.length();
+      const Tensor tokens = Tensor::copy_of(x.view().slice(0, first, first + more).reshape({1, 1, more, 2}));
+      const Var turned = rope(tokens, first);
+      cache.append(turned.value(), tokens);
+      const Tensor keys = Tensor::copy_of(cache.keys()), said = Tensor::copy_of(cache.values());
+      const std::vector<double> y = values(attention(turned, keys, said, {.mask = Mask::causal()}).value());
+      rows.insert(rows.end(), y.begin(), y.end());
+    }
+    REQUIRE(rows.size() == expected.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) CHECK(std::abs(rows[i] - expected[i]) <= 1e-9);
+  }
+
+  // What comes out where the last token is turned as the first of its chunk: the numbers above would not pass it.
+  const NoGrad scope;
+  const Tensor all = Tensor::copy_of(x.view().reshape({1, 1, 6, 2}));
+  const Tensor last = Tensor::copy_of(all.view().slice(2, 5, 6)), turned = Tensor::copy_of(rope(last, 0).value());
+  Tensor keys = Tensor::copy_of(rope(all).value());
+  kernels::copy(keys.view().slice(2, 5, 6), turned);
+  check_close(attention(turned, keys, all, {.mask = Mask::causal()}).value(), {0.467153375, 0.505044115}, 0, 1e-9);
 }

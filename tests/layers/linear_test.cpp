@@ -80,7 +80,7 @@ TEST_CASE("linear: a bias that is switched off does not exist") {
   CHECK_FALSE(without.bias.exists());
 }
 
-TEST_CASE("linear: from nothing, every row is the bias") {
+TEST_CASE("B27: linear: from nothing, every row is the bias") {
   Linear layer = linear({.in = 0, .out = 3});
   kernels::copy(layer.bias.mutable_value(), tensor({1, 2, 3}));
   Tape tape;

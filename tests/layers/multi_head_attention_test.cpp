@@ -199,3 +199,16 @@ TEST_CASE("multi-head attention: what is refused") {
   CHECK_THROWS_AS(make_layer({.width = 16, .heads = 0, .key_width = 2, .value_width = 2}),
                   std::invalid_argument);
 }
+
+TEST_CASE("B10: multi-head attention: heads are split and merged within a token") {
+  const Tensor one = tensor({{1, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 1, 0}, {0, 0, 0, 1}});
+  MultiHeadAttention layer = make_layer({.width = 4, .heads = 2, .bias = false});
+  for (Index part = 0; part < 3; ++part)
+    kernels::copy(layer.qkv.weight.mutable_value().slice(1, 4 * part, 4 * part + 4), one);
+  kernels::copy(layer.out.weight.mutable_value(), one);
+  const Tensor x = tensor({{{1, 2, 3, 4}, {5, 6, 7, 8}}});
+  const NoGrad scope;
+  // Each token sees itself alone, then both see the first alone.
+  CHECK(values(layer(x, Mask::allow(tensor({{1, 0}, {0, 1}}, i32))).value()) == Doubles{1, 2, 3, 4, 5, 6, 7, 8});
+  CHECK(values(layer(x, Mask::allow(tensor({{1, 0}, {1, 0}}, i32))).value()) == Doubles{1, 2, 3, 4, 1, 2, 3, 4});
+}

@@ -150,6 +150,37 @@ TEST_CASE("B55: adamw: decay reaches matrices, not biases, gains, frozen paramet
   CHECK(same_bits(model.frozen.value(), frozen));
 }
 
+TEST_CASE("B55: adamw: decay spares the gain of an rms norm") {
+  RmsNorm norm(4);
+  AdamW optimizer(norm, {.lr = 0.1, .decay = 0.1});
+  set_grad(norm.weight, zeros({4}));
+  optimizer.step();
+  CHECK(values(norm.weight.value()) == std::vector<double>(4, 1));
+}
+
+// A parameter owns its numbers, row-major, so it is never a view itself: what may be transposed is how it is used, and
+// what it starts from.
+TEST_CASE("B31: a parameter that is used transposed steps as one that is stored so") {
+  const Tensor start = random({3, 4}, f32, 1), x = random({5, 4}, f32, 2);
+  Parameters as_is(Tensor::copy_of(start.view().t())), turned(start);
+  AdamW first(as_is, {.lr = 0.1, .decay = 0.1}), second(turned, {.lr = 0.1, .decay = 0.1});
+  for (int step = 0; step < 3; ++step) {
+    {
+      Tape tape;
+      const Var y = matmul(x, as_is[0]);
+      tape.backward(sum(y * y));
+    }
+    {
+      Tape tape;
+      const Var y = matmul(x, t(turned[0]));
+      tape.backward(sum(y * y));
+    }
+    first.step();
+    second.step();
+    CHECK(same_bits(turned[0].value().t(), as_is[0].value()));
+  }
+}
+
 TEST_CASE("B55: adamw: a parameter that is visited twice is stepped once") {
   Tied model;
   CHECK(ParameterList(model).states().size() == 1);

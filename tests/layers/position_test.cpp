@@ -64,13 +64,13 @@ TEST_CASE("rope: prepared positions are those that are given, in every type") {
   }
 }
 
-TEST_CASE("rope: its gradient turns back") {
+TEST_CASE("B62: rope: its gradient turns back") {
   const Rope rope({.width = 4, .context = 8});
   Tensor x = random({2, 3, 4}, f64, 1);
   CHECK(gradcheck([&](Var in) { return rope(in, 2); }, x));
 }
 
-TEST_CASE("rope: what is refused") {
+TEST_CASE("B62: rope: what is refused") {
   CHECK_THROWS_WITH_AS(Rope({.width = 5, .context = 8}), "rope: a width of 5 does not consist of pairs",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(Rope({.width = 4, .context = 8, .base = 0}), "rope: context 8 and base 0 must be positive",

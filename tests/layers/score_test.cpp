@@ -31,7 +31,7 @@ TEST_CASE("score: tokens, and sequences all of whose asked tokens are right") {
   CHECK(score.token_accuracy() == doctest::Approx(6.0 / 7));
 }
 
-TEST_CASE("score: where nothing is asked, shares are 0") {
+TEST_CASE("B47: score: where nothing is asked, shares are 0") {
   const Score score = score_of(zeros({2, 3}), full({2}, -100, i32));
   CHECK(score.exact_match() == 0);
   CHECK(score.token_accuracy() == 0);

@@ -278,7 +278,7 @@ TEST_CASE("rank six, in every order of axes") {
   } while (std::next_permutation(order.begin() + 2, order.end()));
 }
 
-TEST_CASE("the same at every offset from an aligned address") {
+TEST_CASE("B31: the same at every offset from an aligned address") {
   on_rows_and_threads([] {
     for (DType dtype : kFloats) {
       const Tensor source = random({100}, dtype, 11, 0.5, 2);

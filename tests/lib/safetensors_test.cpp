@@ -422,7 +422,7 @@ TEST_CASE("what was written is read again, bit for bit") {
   CHECK(read_safetensors(folder / "empty").metadata == Metadata{{"format", "mlx"}});
 }
 
-TEST_CASE("the bytes of a written file are those of the format") {
+TEST_CASE("B69: the bytes of a written file are those of the format") {
   const Folder folder;
   const Tensor b = tensor({1, 2}, i32), a = tensor(3, i32), z = tensor(4, f64), y = tensor({5});
   write_safetensors(folder / "file", {{"b", b}, {"a", a}, {"z", z}, {"y", y}});

@@ -85,6 +85,14 @@ TEST_CASE("B18: the gradient knows what was dropped, even of zeros") {
   CHECK(sum / 10000 == doctest::Approx(1).epsilon(0.05));
 }
 
+TEST_CASE("B18: the gradient is y / x wherever x is not 0") {
+  const Tensor x = check_kernels::random({1000}, f64, 1, 0.5, 2);
+  const Dropped half = run(x, 0.5, Rng(1));
+  const std::vector<double> at = check_kernels::values(x), y = check_kernels::values(half.y),
+                            dx = check_kernels::values(half.gradient);
+  for (std::size_t i = 0; i < at.size(); ++i) CHECK(dx[i] == y[i] / at[i]);  // factors 0 and 2 round nothing
+}
+
 TEST_CASE("B18: one seed, one mask; and each dropout of a tape has its own") {
   const Tensor x = ones({1000});
   CHECK(same_bits(run(x, 0.5, Rng(1)).y, run(x, 0.5, Rng(1)).y));

@@ -84,7 +84,10 @@ TEST_CASE("embedding: B59, an id that does not exist leaves everything as it was
   const Tensor good = tensor({0, 3}, i32), bad = tensor({0, 4}, i32);
   Tape tape;
   const Var y = embedding(table, good);
-  CHECK_THROWS_AS(embedding(table, bad), std::invalid_argument);
+  CHECK_THROWS_WITH_AS(embedding(table, bad), "embedding: id 4 at [1] is outside of a table of 4 rows",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(embedding(table, tensor({-1}, i32)), "embedding: id -1 at [0] is outside of a table of 4 rows",
+                       std::invalid_argument);
   CHECK(Plain(y.value()).numbers == std::vector<double>(4, 1));
   tape.backward(y, ones({2, 2}));
   CHECK(Plain(table.grad()).numbers == std::vector<double>{1, 1, 0, 0, 0, 0, 1, 1});

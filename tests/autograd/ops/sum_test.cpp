@@ -1,6 +1,7 @@
 // sum: over some axes, or over all.
 #include "attune/autograd/ops/sum.h"
 
+#include "../../lib/kernel_check.h"
 #include "../../support/op_check.h"
 #include "reduced.h"
 
@@ -83,4 +84,16 @@ TEST_CASE("sum: B33, ten million numbers in f32") {
   const Var y = sum(Var(columns), {0});
   CHECK(y.value().at({0}) == doctest::Approx(1000000.0149).epsilon(1e-5));
   CHECK(y.value().at({0}) == y.value().at({1}));
+}
+
+TEST_CASE("sum: B34, a million numbers have one sum every time, on any number of threads") {
+  const int before = threads();
+  const Tensor x = check_kernels::random({1'000'000}, f32, 1);
+  const NoGrad scope;
+  const double first = sum(Var(x)).item();
+  for (const int count : {1, 2, 4}) {
+    set_threads(count);
+    for (int repeat = 0; repeat < 20; ++repeat) CHECK(sum(Var(x)).item() == first);
+  }
+  set_threads(before);
 }
