@@ -24,7 +24,9 @@ namespace attune {
 
 struct GradcheckOptions {
   double tolerance = 1e-8;  // on max |a - n| / max |n| of each input, a the analytic gradient and n the numeric one
-  double step = 1e-3;       // h, as a share of the element's size, or of 1 where that is larger
+  // h, as a share of the element's size, or of 1 where that is larger. Where inputs are far below 1 and their scale
+  // matters, as that of initial weights under a norm, take less: 1e-4.
+  double step = 1e-3;
   std::uint64_t seed = 0;   // of the upstream gradient
   Index elements = 0;       // of an input that has more, so many are checked, evenly spaced; 0: all
 };
@@ -75,7 +77,8 @@ GradcheckReport gradcheck(const GradcheckOptions& options, F&& f, Tensors&... in
   return gradcheck(spread, list, options);
 }
 
-// The gradients of a model's parameters, which are f64 (Cast): f computes with the model.
+// The gradients of a model's parameters, which are f64 (Cast): f computes with the model, the same each time it is called
+// (no dropout). Values are back afterwards.
 GradcheckReport gradcheck_parameters(const ParameterList& parameters, const std::function<Var()>& f,
                                      const GradcheckOptions& options = {});
 

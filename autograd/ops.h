@@ -1,4 +1,9 @@
 // Every op. A new one is a header in ops/, its test, and a line here; CONTRIBUTING.md adds one from nothing.
+//
+// What holds for all of them, unless their header says otherwise: operands are of one type (f32, f64 or dual), and so is
+// the result, which belongs to the innermost scope; a Tensor or Parameter may stand for a Var. Axes count from the end
+// where they are negative. "With broadcasting" is NumPy's: sizes of 1, and missing leading axes, stretch. What does not
+// fit is a std::invalid_argument that names the op and the shapes, and has changed nothing. NaN stays NaN.
 #pragma once
 
 #include "attune/autograd/ops/abs.h"

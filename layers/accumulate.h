@@ -8,9 +8,9 @@
 //   }
 //   if (const auto loss = window.step(optimizer)) log(*loss);
 //
-// Losses are summed over their targets, and the step divides by how many targets there were in all: micro-batches of few targets do not
-// weigh more for it, as they do in a mean of means. A window ends where step() is called, so the last one of an epoch,
-// with fewer micro-batches, is as right as any other.
+// Losses are summed over their targets, and the step divides by how many targets there were in all: micro-batches of
+// few targets do not weigh more for it, as they do in a mean of means. A window ends where step() is called, so the last
+// one of an epoch, with fewer micro-batches, is as right as any other.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@
 
 namespace attune {
 
-// How many targets are not `ignored`.
+// How many targets, i32 of any shape, are not `ignored`.
 Index count_targets(const ConstView& targets, Index ignored = -100);
 
 class Accumulation {

@@ -57,8 +57,11 @@ struct AttentionOptions {
 // What is hidden has no influence, be it infinite or NaN. A query that sees no key gets zeros, and passes back zeros,
 // even where it is NaN itself. A row that sees a NaN is NaN, and no other is.
 //
-// It takes memory that grows with L + S, forward and backward (kernels/attention.h). In training and under NoGrad the
+// It takes memory that grows with L + S, forward and backward (kernels/attention.h; Rabe & Staats 2021, Dao et al.
+// 2022). In training and under NoGrad the
 // same computation runs: the result of a query does not depend on L, S or the batch, to the bit.
+// Shapes, masks, a bias or sinks that do not fit, Hq that is no multiple of Hkv, and numbers out of range are a
+// std::invalid_argument. Dropout draws from the tape's random numbers: Tape tape({.random = &rng}).
 // Taps: "scores" (scaled, before the softcap), "weights" (before dropout). Where an observer replaces one of them, the
 // rest is computed from that, step by step.
 Var attention(Var q, Var k, Var v, const AttentionOptions& options = {});

@@ -30,7 +30,8 @@ struct WeightAverageOptions {
 
 class WeightAverage {
  public:
-  // The averages start as the weights are now. Parameters that are not trainable are averaged, too.
+  // The averages start as the weights are now, in memory of their own; the parameters are shared, so the model may move.
+  // Parameters that are not trainable are averaged, too. Throws where the decay is not in [0, 1).
   template <class Model>
   explicit WeightAverage(Model& model, const WeightAverageOptions& options = {})
       : WeightAverage(ParameterList(model), options) {}

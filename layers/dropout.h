@@ -5,7 +5,8 @@
 
 namespace attune {
 
-// In training it needs a tape with random numbers: Tape tape({.random = &rng}).
+// Any shape. In training it needs a tape with random numbers: Tape tape({.random = &rng}). A share that is not between 0
+// and 1 is an error.
 struct Dropout {
   double share = 0;
 

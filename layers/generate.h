@@ -26,7 +26,8 @@ struct GenerateOptions {
 };
 
 // What the model says after the prompt, at least one token long. Every token is drawn from the logits of what came
-// before, the last `context` tokens of it. A cache saves reading them again until they no longer fit.
+// before, the last `context` tokens of it. A cache saves reading them again until they no longer fit. An empty prompt,
+// and a token that the model does not know, are errors.
 std::vector<std::int32_t> generate(const Gpt& model, std::span<const std::int32_t> prompt,
                                    const GenerateOptions& options, Rng& rng);
 

@@ -29,23 +29,24 @@ struct GptOptions {
   Activation activation = Activation::gelu;
   Scale scale = {};  // on the attention scores
   double softcap = 0;
-  double dropout = 0;       // of embeddings, weights, and what is added to the stream
+  double dropout = 0;       // of embeddings, weights, and what is added to the stream: Tape tape({.random = &rng})
   double deviation = 0.02;  // of initial weights; those that write into the residual stream get Init::residual
 };
 
-// What a Gpt has read so far, layer by layer.
+// What a Gpt has read so far, layer by layer. It owns its memory, and outlives the scopes in which it is used.
 class GptCache {
  public:
   Index length() const { return layers_.empty() ? 0 : layers_.front().length(); }
   Index capacity() const { return layers_.empty() ? 0 : layers_.front().capacity(); }
-  void truncate(Index length);
+  void truncate(Index length);  // forgets all but the first `length` tokens
 
  private:
   friend struct Gpt;
   std::vector<KvCache> layers_;
 };
 
-// Embeddings of tokens and positions, pre-norm blocks, a last norm, and the output layer.
+// Embeddings of tokens and positions, pre-norm blocks, a last norm, and the output layer. It owns its parameters, and
+// moves. Options that make no model are a std::invalid_argument.
 struct Gpt {
   GptOptions options;
   Embedding token;     // [V, C]
@@ -56,7 +57,8 @@ struct Gpt {
 
   Gpt(const GptOptions& options, Rng rng);
 
-  // tokens i32 [B, T], T at most the context -> logits [B, T, V] of the token that follows each.
+  // tokens i32 [B, T], T at most the context -> logits [B, T, V] of the token that follows each. More tokens than the
+  // context, and ids outside of the vocabulary, are errors. Taps: those of the blocks, under "blocks.0." and so on.
   Var operator()(Var tokens) const;
   // The logits of T more tokens after those that the cache has read, under NoGrad: to the bit those of the whole
   // sequence, however it is cut.

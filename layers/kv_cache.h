@@ -5,7 +5,8 @@
 
 namespace attune {
 
-// Of one layer, for a batch: room for `capacity` tokens, of which length() are filled. Used under NoGrad.
+// Of one layer, for a batch: room for `capacity` tokens, of which length() are filled. It owns its memory. Used under
+// NoGrad.
 class KvCache {
  public:
   // keys [B, Hkv, capacity, d] and values [B, Hkv, capacity, dv], both empty.

@@ -25,7 +25,7 @@ struct Linear {
   }
   bool exists() const { return weight.exists(); }
 
-  // [..., in] -> [..., out]
+  // [..., in] -> [..., out], of the weight's type.
   Var operator()(Var x) const {
     const Var matrix = weight;
     if (!bias.exists()) return matmul(x, matrix);

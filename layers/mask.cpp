@@ -57,6 +57,12 @@ Mask Mask::padding(std::span<const Index> lengths) {
   return mask;
 }
 
+Mask Mask::padding(const Tensor& lengths) {
+  check(lengths.dtype() == i32, "mask: padding takes lengths in i32, not {}", lengths.dtype());
+  const std::span<const std::int32_t> numbers = lengths.data<std::int32_t>();
+  return padding(std::vector<Index>(numbers.begin(), numbers.end()));
+}
+
 Mask Mask::allow(const Tensor& allowed) {
   check(allowed.dtype() == i32,
         "mask: allow takes i32 of 1 (may attend) and 0, not {}: numbers to add to the scores are a bias",

@@ -36,13 +36,15 @@ class Mask {
   static Mask padding(std::initializer_list<Index> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));
   }
+  // The same from i32, as a PaddedBatch has them.
+  static Mask padding(const Tensor& lengths);
   // An i32 of 0 and 1, where 1 means: may attend. It stretches to [..., H, L, S]. The numbers are copied.
   static Mask allow(const Tensor& allowed);
 
   // What both allow.
   friend Mask operator&(const Mask& a, const Mask& b);
 
-  // For L queries and S keys. It shows memory of this mask (and of its copies).
+  // For L queries and S keys, as kernels take it. It shows memory of this mask (and of its copies), which must live on.
   kernels::AttentionMask visible(Index queries, Index keys) const;
   // What allow() was given, or null.
   const Tensor* allowed() const { return allow_.get(); }

@@ -30,6 +30,7 @@ struct MultiHeadAttentionOptions {
   Init init = Init::lecun_normal(), out_init = Init::lecun_normal();
 };
 
+// Where heads do not divide the width, or kv_heads the heads, it throws. Dropout draws as that of attention().
 struct MultiHeadAttention {
   Linear qkv;               // self-attention: C -> Hq d + Hkv d + Hkv dv, heads side by side
   Linear query, key_value;  // cross-attention: C -> Hq d, and the memory's width -> Hkv d + Hkv dv
@@ -47,6 +48,7 @@ struct MultiHeadAttention {
   // Self-attention of L more tokens after those that the cache has read, under NoGrad: the rows of the whole, to the bit.
   Var operator()(Var x, KvCache& cache) const;
 
+  // An empty cache for that many sequences of that many tokens, of the parameters' type.
   KvCache cache(Index batch, Index capacity) const;
 
   void each(auto&& visit) { each_of(*this, visit); }

@@ -35,6 +35,8 @@ struct BadGradient {
   Index nans, infinities, count;  // of that many elements
 };
 
+// It shares the parameters' memory, so the model may move, or go first. Building one flattens the model (flatten()) and
+// names its parameters. A group that matches nothing is a std::invalid_argument that names what it may have meant.
 class Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -15,7 +15,7 @@ Tensor sinusoidal_table(Index positions, Index width, DType dtype = f32);
 class SinusoidalPositions {
  public:
   SinusoidalPositions(Index context, Index width);
-  // x [..., T, width] -> the same, plus rows first ... first + T - 1 of the table; those must exist.
+  // x [..., T, width] -> the same, plus rows first ... first + T - 1 of the table; those must exist (else an error).
   Var operator()(Var x, Index first = 0) const;
 
   void each(auto&&) const {}
@@ -37,7 +37,7 @@ class Rope {
  public:
   explicit Rope(const RopeOptions& options);
 
-  // x [..., T, d], at positions first ... first + T - 1.
+  // x [..., T, d] -> the same, at positions first ... first + T - 1, which must be prepared.
   Var operator()(Var x, Index first = 0) const;
   // At any positions, T of them, negative ones and those beyond the context included.
   Var operator()(Var x, std::span<const Index> positions) const;
@@ -51,7 +51,7 @@ class Rope {
 // A head's slope (Press et al. 2022): 2^(-8 (h + 1) / H) for H a power of two; else those for the power below it, and
 // then every other one for the power above.
 std::vector<double> alibi_slopes(Index heads);
-// -slope * |i + S - L - j|, [H, L, S]: the bias of attention.
+// -slope * |i + S - L - j| for query i and key j, [H, L, S]: the bias of attention.
 Tensor alibi_bias(Index heads, Index queries, Index keys, DType dtype = f32);
 
 }  // namespace attune

@@ -8,8 +8,8 @@
 
 namespace attune {
 
-// inputs i32 [B, T], T the longest sequence of the batch; lengths i32 [B], as Mask::padding takes them; targets i32
-// [B, T], -100 at padding, or, of classified sequences, [B].
+// inputs i32 [B, T], T the longest sequence of the batch; lengths i32 [B], for Mask::padding; targets i32 [B, T], -100 at
+// padding, or, of classified sequences, [B].
 struct PaddedBatch {
   Tensor inputs, targets, lengths;
 };
@@ -22,6 +22,7 @@ struct SequencesOptions {
   std::uint64_t seed = 0;   // of the order, which is a function of (seed, epoch)
 };
 
+// It owns its sequences. No sequences, lengths that do not agree, and batches that do not exist are errors.
 class Sequences {
  public:
   using Ids = std::vector<std::int32_t>;

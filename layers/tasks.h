@@ -23,7 +23,7 @@ class Task {
   Index vocab() const { return vocab_; }
   Index context() const { return context_; }  // T, the length of inputs
 
-  // inputs and targets i32 [size, context()].
+  // inputs and targets i32 [size, context()]. Options that make no task, and sizes below 1, are errors.
   Batch batch(Index step, Index size) const;
   Batch held_out(Index n) const;
 

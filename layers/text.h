@@ -22,7 +22,8 @@ class CharacterText {
   static CharacterText from_file(const std::filesystem::path& path, double training = 0.9);
 
   Index vocab() const { return static_cast<Index>(characters_.size()); }
-  // Windows of `context` characters, each followed by the same window one further on, drawn uniformly over all starts.
+  // inputs i32 [size, context], windows drawn uniformly over all starts, and as targets the same windows one character
+  // further on: a function of rng's seed and stream, and the step. An error where the part is no longer than `context`.
   Batch batch(const Rng& rng, Index step, Index size, Index context) const;
   Batch validation_batch(const Rng& rng, Index step, Index size, Index context) const;
 

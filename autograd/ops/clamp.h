@@ -1,5 +1,5 @@
-// y = min(max(x, low), high), element by element: infinite bounds do nothing, and NaN stays NaN. On the bounds the slope
-// is 1.
+// y = min(max(x, low), high), element by element: infinite bounds do nothing, and NaN stays NaN, with the slope 0. On
+// the bounds the slope is 1. Throws where low is above high, or either is NaN.
 #pragma once
 
 #include "attune/autograd/op.h"

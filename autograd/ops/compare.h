@@ -1,6 +1,6 @@
 // a == b, a < b, a <= b, a > b, a >= b, element by element, with broadcasting: a constant, i32 of 1 (true) and 0, as
-// where() takes it. Operands are of one type, i32 among them; a number may stand on the right. Nothing compares with NaN:
-// that is 0.
+// where() takes it. Operands are of one type, i32 among them; a number may stand on the right. Nothing compares with
+// NaN: that is 0.
 #pragma once
 
 #include <functional>

@@ -22,7 +22,7 @@ inline Var dropout(Var x, const kernels::DropoutMask& mask) {
 }
 
 // Outside of training, and where p is 0, it is x itself. What is dropped is drawn from the tape's random numbers
-// (TapeOptions) and had again in backward instead of being kept.
+// (TapeOptions) and had again in backward instead of being kept; without them it is an error.
 inline Var dropout(Var x, double p) {
   check(p >= 0 && p <= 1, "dropout: a share of {} is not between 0 and 1", p);
   if (p == 0 || !is_training()) return x;

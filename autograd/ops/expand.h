@@ -1,4 +1,5 @@
-// Sizes of 1, and missing leading axes, repeated to a shape. The value is a view; the gradient is summed back.
+// Sizes of 1, and missing leading axes, repeated to a shape. The value is a view; the gradient is summed back. Throws
+// where x does not stretch to that shape.
 #pragma once
 
 #include "attune/autograd/op.h"

@@ -19,7 +19,8 @@ inline Var gather(Var x, Var ids, int axis) {
   });
 }
 
-// y = x, and y[i, ids[i, a, j], j] += source[i, a, j], in the order of a. ids and source have one shape, x's but for `axis`.
+// y = x, and y[i, ids[i, a, j], j] += source[i, a, j], in the order of a. ids and source have one shape, x's but for
+// `axis`; an id outside of the axis is an error here, too.
 inline Var scatter_add(Var x, Var ids, Var source, int axis) {
   Var y = output(x.shape(), {x, source}, {ids});
   const View place = into(y).view;

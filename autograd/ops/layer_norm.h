@@ -7,7 +7,7 @@
 
 namespace attune {
 
-// x [..., C], weight [C], bias [C].
+// x [..., C], weight [C], bias [C] -> [..., C]. A row of equal numbers gives the bias.
 inline Var layer_norm(Var x, Var weight, Var bias, double epsilon = 1e-5) {
   check(x.rank() >= 1 && x.shape().last() >= 1, "layer_norm: {} has no row to normalise", x.shape());
   const Shape width{x.shape().last()};

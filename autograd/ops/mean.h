@@ -1,4 +1,4 @@
-// y = the mean of x over some axes, or over all.
+// y = the mean of x over some axes, or over all. Of nothing it is an error.
 #pragma once
 
 #include "attune/autograd/reduction.h"

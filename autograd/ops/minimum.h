@@ -1,5 +1,5 @@
-// The smaller of a and b, element by element, with broadcasting. Also with a number on either side. NaN where either is NaN;
-// at a tie each gets half of the gradient.
+// The smaller of a and b, element by element, with broadcasting. Also with a number on either side. NaN where either is
+// NaN; at a tie each gets half of the gradient.
 #pragma once
 
 #include "attune/autograd/op.h"

@@ -1,4 +1,4 @@
-// Axes in another order: a view. t swaps the last two.
+// Axes in another order: a view, whose axis i is axis order[i] of x; each is named once. t swaps the last two.
 #pragma once
 
 #include "attune/autograd/op.h"

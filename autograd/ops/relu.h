@@ -1,4 +1,4 @@
-// y = max(x, 0), element by element. The slope at 0 is 0; NaN stays NaN.
+// y = max(x, 0), element by element. The slope at 0 is 0; NaN stays NaN, with the slope 0.
 #pragma once
 
 #include "attune/autograd/op.h"

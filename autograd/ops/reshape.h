@@ -1,4 +1,5 @@
-// The same elements in another shape: a view. One size may be -1. Where strides allow no view: contiguous(x) first.
+// The same elements in another shape: a view. One size may be -1, and is what the others leave. Token ids, too. Throws
+// where strides allow no view: contiguous(x) first.
 #pragma once
 
 #include "attune/autograd/op.h"

@@ -7,7 +7,7 @@
 
 namespace attune {
 
-// x [..., C], weight [C].
+// x [..., C], weight [C] -> [..., C]. A row of zeros stays, and its gradient is finite where epsilon is above 0.
 inline Var rms_norm(Var x, Var weight, double epsilon = 1e-6) {
   check(x.rank() >= 1 && x.shape().last() >= 1, "rms_norm: {} has no row to normalise", x.shape());
   check(weight.rank() == 1 && weight.size(0) == x.shape().last(),

@@ -1,4 +1,5 @@
 // Sigmoid linear unit: y = x * sigmoid(x) (Hendrycks & Gimpel 2016; as swish in Ramachandran, Zoph & Le 2017).
+// 0 at -inf.
 #pragma once
 
 #include "attune/autograd/op.h"

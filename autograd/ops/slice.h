@@ -1,4 +1,5 @@
-// Elements begin, begin + step, ... below end, along an axis: a view. select is one of them, without the axis.
+// Elements begin, begin + step, ... below end, along an axis: a view. select is one of them, without the axis. Negative
+// numbers count from the end of the axis; the step is at least 1; what lies outside of the axis is an error.
 #pragma once
 
 #include "attune/autograd/op.h"

@@ -1,5 +1,6 @@
-// Softmax over an axis. With `visible`, the causal one of attention, over the last: unseen entries are
-// exactly 0.
+// Softmax over an axis: y = exp(x) / sum(exp(x)), without overflow (Bridle 1990). An entry of -inf gets exactly 0, and
+// a row of nothing else is all 0; NaN or +inf makes its row NaN. With `visible`, the causal one of attention, over the
+// last axis: unseen entries are exactly 0.
 #pragma once
 
 #include "attune/autograd/reduction.h"

@@ -1,4 +1,4 @@
-// The parts along an axis that concat would put back together: views.
+// The parts along an axis that concat would put back together: views, in a list of their own.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// y = the sum of x over some axes, or over all.
+// y = the sum of x over some axes, or over all. The sum of nothing is 0.
 #pragma once
 
 #include "attune/autograd/reduction.h"

@@ -1,6 +1,7 @@
 // The code in README.md and GUIDE.md, run: each of their blocks stands here word for word (or in an example), and
 // around it what it takes for granted, and what it promises. tests/house/readme_test.cpp compares.
 #include <doctest/doctest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -54,7 +55,8 @@ Gpt small_model(int layers = 1) {
 
 // A path in the folder for such files, with nothing there.
 std::filesystem::path fresh_path(const char* name) {
-  const std::filesystem::path path = std::filesystem::temp_directory_path() / name;
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / fmt::format("attune-guide-{}-{}", name, getpid());
   std::filesystem::remove(path);
   return path;
 }
@@ -251,7 +253,7 @@ TEST_CASE("GUIDE: averages of weights") {
 
 TEST_CASE("GUIDE: a run that is broken off and goes on") {
   const CopyTask& task = small_task();
-  const std::filesystem::path path = fresh_path("attune_guide_run.safetensors");
+  const std::filesystem::path path = fresh_path("run");
   const auto train_until = [&](Index steps) {
     Gpt model = small_model();
     AdamW optimizer(model);
@@ -279,7 +281,7 @@ TEST_CASE("GUIDE: a run that is broken off and goes on") {
 
 TEST_CASE("GUIDE: weights alone") {
   Gpt model = small_model();
-  const std::filesystem::path path = fresh_path("attune_guide_weights.safetensors");
+  const std::filesystem::path path = fresh_path("weights");
   save_parameters(model, path);  // "blocks.0.mlp.up.weight" and so on, as any safetensors reader takes them
   load_parameters(model, path);  // names, shapes and types must all fit, or nothing changes
   const SafetensorsFile file = read_safetensors(path);
@@ -331,6 +333,21 @@ TEST_CASE("GUIDE: one's own sequences") {
   }
   CHECK(data.batches() == 2);
   CHECK(optimizer.skipped() == 0);
+}
+
+TEST_CASE("GUIDE: one's own sequences with a class each") {
+  Rng rng(1);
+  const Embedding token({.tokens = 8, .width = 16}, rng);
+  const EncoderLayer encoder({.width = 16, .heads = 2}, rng);
+  const Linear head({.in = 16, .out = 2}, rng);
+  const Sequences data = Sequences::classified({{1, 5, 2}, {4, 4, 3, 2, 6}}, {0, 1}, {.batch = 2});
+  const PaddedBatch batch = data.batch(0);  // inputs [2, 5], targets [2]
+  Tape tape;
+  const Var y = encoder(token(batch.inputs), Mask::padding(batch.lengths));  // padding is not read
+  tape.backward(cross_entropy(head(select(y, 1, 0)), batch.targets));        // from what the first token has read
+  CHECK(token.weight.has_grad());
+  const ConstView padding = token.weight.grad().select(0, 0);
+  for (Index i = 0; i < 16; ++i) CHECK(padding.at({i}) == 0);
 }
 
 TEST_CASE("GUIDE: reading what a model thinks, and changing it") {

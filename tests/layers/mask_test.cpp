@@ -77,6 +77,8 @@ TEST_CASE("mask: padding, the first keys of each batch entry") {
   CHECK(picture(mask, 2, 3, 1) == ".../...");
   CHECK(picture(mask, 2, 3, 2) == "xxx/xxx");
   CHECK_THROWS_WITH_AS(Mask::padding({2, -1}), "mask: batch entry 1 has a length of -1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(Mask::padding(tensor({2, 5})), "mask: padding takes lengths in i32, not f32",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(Mask::padding(std::span<const Index>()), "mask: padding needs a length for each batch entry",
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(draw_mask(mask, 2, 3, 3), "draw_mask: there is no batch entry 3 of 3", std::invalid_argument);
@@ -107,6 +109,7 @@ TEST_CASE("mask: allow by batch entry and head") {
 
 TEST_CASE("mask: combined, what all of them allow") {
   CHECK(picture(Mask::causal() & Mask::padding({2}), 3, 3) == "x../xx./xx.");
+  CHECK(fmt::format("{}", Mask::padding(tensor({2, 5}, i32))) == "padding(2, 5)");
   CHECK(picture(Mask::causal() & Mask::allow(tensor({1, 0, 1}, i32)), 3, 3) == "x../x../x.x");
   CHECK(picture(Mask::window(3) & Mask::window(2), 3, 3) == picture(Mask::window(2), 3, 3));
   CHECK(picture(Mask::window(2) & Mask(), 3, 3) == picture(Mask::window(2), 3, 3));
