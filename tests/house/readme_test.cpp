@@ -72,6 +72,15 @@ TEST_CASE("the code in README.md and GUIDE.md is in an example or a test") {
   CHECK(count >= 12);
 }
 
+// Reminds, and does not fail: an op is complete with its header, its test and its line of ops.h.
+TEST_CASE("every op is in the table of README.md") {
+  const std::string page = text_of(lines_of(fs::path(ATTUNE_SOURCE_DIR) / "README.md"));
+  for (const fs::directory_entry& entry : fs::directory_iterator(fs::path(ATTUNE_SOURCE_DIR) / "autograd/ops")) {
+    const std::string op = entry.path().stem() == "compare" ? "equal" : entry.path().stem().string();
+    WARN_MESSAGE(page.find("`" + op + "`") != std::string::npos, op << " has no row in it");
+  }
+}
+
 TEST_CASE("the program in README.md is the whole of examples/first_model.cpp") {
   const fs::path source = ATTUNE_SOURCE_DIR;
   const std::string example = text_of(lines_of(source / "examples/first_model.cpp"));
