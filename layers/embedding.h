@@ -18,7 +18,7 @@ struct Embedding {
   Embedding() = default;
   Embedding(const EmbeddingOptions& options, Rng& rng) : weight(options.init(options.tokens, options.width, rng)) {}
 
-  // ids i32 [...] -> [..., width]
+  // ids i32 [...] -> [..., width]. An id outside of 0 ... tokens - 1 is an error that names it and its place.
   Var operator()(Var ids) const { return embedding(weight, ids); }
 
   void each(auto&& visit) { visit("weight", weight); }

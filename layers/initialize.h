@@ -9,6 +9,7 @@
 
 namespace attune {
 
+// A negative or infinite spread is an error.
 class Init {
  public:
   static Init zeros() { return Init(Kind::normal, 0); }

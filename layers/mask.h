@@ -31,7 +31,8 @@ class Mask {
   static Mask causal(Align align = Align::bottom_right);
   // A query sees the n keys up to and including its own place, so it is causal, too. n < 1 is an error.
   static Mask window(Index n, Align align = Align::bottom_right);
-  // Of batch entry b, the first lengths[b] keys are seen. One length for each entry of the axes before the heads.
+  // Of batch entry b, the first lengths[b] keys are seen. One length, 0 ... S, for each entry of the axes before the
+  // heads, row-major. The numbers are copied.
   static Mask padding(std::span<const Index> lengths);
   static Mask padding(std::initializer_list<Index> lengths) {
     return padding(std::span(lengths.begin(), lengths.size()));

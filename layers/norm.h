@@ -1,4 +1,4 @@
-// Normalisation of the last axis, with learned gains.
+// Normalisation of the last axis, with learned gains. A last axis of another width is an error.
 #pragma once
 
 #include <variant>

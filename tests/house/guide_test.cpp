@@ -205,6 +205,51 @@ TEST_CASE("GUIDE: groups of parameters, a schedule, clipping") {
   CHECK(!curve.empty());
 }
 
+TEST_CASE("GUIDE: parameters that stay, or do not decay") {
+  const CopyTask& task = small_task();
+  Gpt model = small_model();
+  const Tensor before = Tensor::copy_of(model.token.weight.value());
+  model.token.weight.set_trainable(false);  // saved and cast with the model, and left alone by optimizers
+  for_each_parameter(model, [](const std::string& path, Parameter& p) {
+    if (path.ends_with("down.weight")) p.set_decay(false);
+  });
+  AdamW optimizer(model);
+  const Batch batch = task.batch(0, 2);
+  {
+    Tape tape;
+    tape.backward(cross_entropy(model(batch.inputs), batch.targets));
+  }
+  optimizer.step();
+  CHECK(model.token.weight.value().at({1, 2}) == before.at({1, 2}));
+  CHECK_FALSE(model.blocks[0].mlp.down.weight.decay());
+}
+
+TEST_CASE("GUIDE: the same bits") {
+  const CopyTask& task = small_task();
+  const int threads_before = threads();
+  const std::string row_before(row());
+  const auto loss_after = [&](Index steps) {
+    Gpt model({.vocab = task.vocab(), .context = task.context(), .heads = 2, .width = 32}, Rng(1));
+    AdamW optimizer(model);
+    double loss = 0;
+    for (Index step = 0; step < steps; ++step) {
+      const Batch batch = task.batch(step, 8);
+      Tape tape;
+      const Var mean = cross_entropy(model(batch.inputs), batch.targets);
+      tape.backward(mean);
+      optimizer.step();
+      loss = mean.item();
+    }
+    return loss;
+  };
+  set_row("scalar"), set_threads(1);
+  const double slow = loss_after(5);
+  set_row(supported_rows().front()), set_threads(4);
+  const double fast = loss_after(5);  // the same number, to the last bit
+  set_row(row_before), set_threads(threads_before);
+  CHECK(slow == fast);
+}
+
 TEST_CASE("GUIDE: dropout draws from the tape's random numbers") {
   Rng random(7);
   Tape tape({.random = &random});
