@@ -25,7 +25,7 @@ struct Mlp {
 
   Mlp(const MlpOptions& options, Rng& rng);
 
-  // [..., width] -> [..., width], any other last axis is an error.
+  // [..., width] -> [..., width]; another width is an error.
   Var operator()(Var x) const;
 
   void each(auto&& visit) { visit("up", up), visit("gate", gate), visit("down", down); }
