@@ -168,47 +168,6 @@ double distance(const Dot& a, const Dot& b) {
   return difference / std::max({std::abs(a.sum), std::abs(b.sum), 1e-3 * std::max(a.terms, b.terms)});
 }
 
-// -- Layouts: a larger memory, and the view in it that has the wanted shape.
-
-struct Arrangement {
-  const char* name;
-  Shape (*memory)(const Shape& shape);
-  View (*place)(const View& memory, const Shape& shape);
-};
-
-Shape reversed(const Shape& shape) {
-  Shape result = shape;
-  std::reverse_copy(shape.begin(), shape.end(), &result[0]);
-  return result;
-}
-
-constexpr Arrangement kArrangements[] = {
-    {"a window",
-     [](const Shape& shape) {
-       Shape larger = shape;
-       for (int axis = 0; axis < shape.rank(); ++axis) larger[axis] += 3;
-       return larger;
-     },
-     [](const View& memory, const Shape& shape) {
-       View result = memory;
-       for (int axis = 0; axis < shape.rank(); ++axis) result = result.slice(axis, 1, 1 + shape[axis]);
-       return result;
-     }},
-    {"every other element",
-     [](const Shape& shape) {
-       Shape larger = shape;
-       larger[shape.rank() - 1] *= 2;
-       return larger;
-     },
-     [](const View& memory, const Shape& shape) { return memory.slice(-1, 0, 2 * shape.last(), 2); }},
-    {"axes reversed", reversed,
-     [](const View& memory, const Shape& shape) {
-       std::vector<int> order;
-       for (int axis = shape.rank(); axis-- > 0;) order.push_back(axis);
-       return memory.permute(order);
-     }},
-};
-
 // Leaves the row of the kernel table and the threads as they were.
 class Restored {
  public:
@@ -454,7 +413,7 @@ class Examination {
                "other bits where inputs are results");
       for (std::size_t k = 0; k < inputs.size(); ++k) {
         if (inputs[k].shape.rank() == 0) continue;
-        for (const Arrangement& arrangement : kArrangements)
+        for (const Arrangement& arrangement : arrangements())
           arranged(inputs, numbers, k, arrangement, expected);
         for (int axis = 0; axis < inputs[k].shape.rank(); ++axis) stretched(inputs, numbers, k, axis);
       }
@@ -785,7 +744,43 @@ class Examination {
   OpReport report_;
 };
 
+Shape reversed(const Shape& shape) {
+  Shape result = shape;
+  std::reverse_copy(shape.begin(), shape.end(), &result[0]);
+  return result;
+}
+
 }  // namespace
+
+std::span<const Arrangement> arrangements() {
+  static const Arrangement all[] = {
+      {"a window",
+       [](const Shape& shape) {
+         Shape larger = shape;
+         for (int axis = 0; axis < shape.rank(); ++axis) larger[axis] += 3;
+         return larger;
+       },
+       [](const View& memory, const Shape& shape) {
+         View result = memory;
+         for (int axis = 0; axis < shape.rank(); ++axis) result = result.slice(axis, 1, 1 + shape[axis]);
+         return result;
+       }},
+      {"every other element",
+       [](const Shape& shape) {
+         Shape larger = shape;
+         larger[shape.rank() - 1] *= 2;
+         return larger;
+       },
+       [](const View& memory, const Shape& shape) { return memory.slice(-1, 0, 2 * shape.last(), 2); }},
+      {"axes reversed", reversed,
+       [](const View& memory, const Shape& shape) {
+         std::vector<int> order;
+         for (int axis = shape.rank(); axis-- > 0;) order.push_back(axis);
+         return memory.permute(order);
+       }},
+  };
+  return all;
+}
 
 Input real(const Shape& shape, double low, double high) { return {shape, low, high, false}; }
 Input apart(const Shape& shape) { return {.shape = shape, .apart = true}; }

@@ -178,8 +178,17 @@ struct OpReport {
   std::map<Column, double> worst;  // of the columns that measure
   std::map<Column, Index> equal;   // of those that compare: how many came out equal
   std::optional<Saves> saves;      // as found
+  std::map<Column, std::string> reasons;  // of columns that have no meaning here: what stands under the table
   std::vector<std::string> failures;
 };
+
+// Elements elsewhere: a larger memory, and the view in it that has the wanted shape.
+struct Arrangement {
+  const char* name;
+  Shape (*memory)(const Shape& shape);
+  View (*place)(const View& memory, const Shape& shape);
+};
+std::span<const Arrangement> arrangements();
 
 // Runs every check, and asserts nothing.
 OpReport examine(const OpCase& op);
@@ -187,7 +196,7 @@ OpReport examine(const OpCase& op);
 // Runs every check; each failure fails the test that called. The figures go into the table.
 void check_op(const OpCase& op);
 
-// A line for each report, under the columns' headings.
+// A line for each report, under the columns' headings. A dash with a letter has its reason below.
 std::string table(std::span<const OpReport> reports);
 // One report for each op, which is what stands before the comma of a name: the worst of its cases.
 std::vector<OpReport> by_op(std::span<const OpReport> cases);

@@ -1,4 +1,4 @@
-// The table of what check_op measured, printed after the last test where the environment has ATTUNE_TABLE.
+// The table of what check_op and check_layer measured, printed after the last test where the environment has ATTUNE_TABLE.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,7 +19,18 @@ std::vector<OpReport>& all_reports() {
   return reports;
 }
 
-std::string cell(const OpReport& report, Column column) {
+// Reasons in the order in which they come up; the first has the letter a.
+using Reasons = std::vector<std::string>;
+
+std::string letter(Reasons& known, const std::string& reason) {
+  const auto at = std::find(known.begin(), known.end(), reason) - known.begin();
+  if (at == std::ssize(known)) known.push_back(reason);
+  return std::string(1, static_cast<char>('a' + at));
+}
+
+std::string cell(const OpReport& report, Column column, Reasons& known) {
+  if (const auto reason = report.reasons.find(column); reason != report.reasons.end())
+    return "- " + letter(known, reason->second);
   if (column == Column::saves)
     return !report.saves ? "-" : *report.saves == Saves::values ? "values" : "nothing";
   if (const auto worst = report.worst.find(column); worst != report.worst.end())
@@ -35,6 +46,7 @@ void merge(OpReport& into, const OpReport& report) {
     if (!(error <= worst)) worst = error;
   }
   for (const auto& [column, count] : report.equal) into.equal[column] += count;
+  into.reasons.insert(report.reasons.begin(), report.reasons.end());
   if (!into.saves || report.saves == Saves::values) into.saves = report.saves ? report.saves : into.saves;
 }
 
@@ -67,12 +79,16 @@ std::string table(std::span<const OpReport> reports) {
   std::string text = fmt::format("{:<{}}", "op", width);
   for (const char* heading : kHeadings) text += fmt::format("  {:>9}", heading);
   text += '\n';
+  Reasons known;
   for (const OpReport& report : reports) {
     text += fmt::format("{:<{}}", report.name, width);
     for (int column = 0; column < kColumns; ++column)
-      text += fmt::format("  {:>9}", cell(report, static_cast<Column>(column)));
+      text += fmt::format("  {:>9}", cell(report, static_cast<Column>(column), known));
     text += '\n';
   }
+  if (known.empty()) return text;
+  for (const std::string& reason : known) text += fmt::format("- {}  {}\n", letter(known, reason), reason);
+  text += "-    an op has no such thing: no derivative, one operand, nothing that stretches, no kink\n";
   return text;
 }
 
