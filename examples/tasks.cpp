@@ -2,9 +2,9 @@
 //
 //   tasks [name] [seed]      copy, reverse, sort, addition, parity, "parity of all", recall, induction; all unless named
 //
-// What there is to see: copying, reversing and sorting are solved without a mistake; addition needs its carry to run the
-// way it writes; the parity of a whole sequence is not learned where the parities on the way to it are; and recall needs
-// larger initial weights than language does.
+// What there is to see: copying, reversing, sorting and addition are solved with one mistake in a thousand at most; the
+// parity of a whole sequence is not learned where the parities on the way to it are; recall needs larger initial weights
+// than language does; and whether these steps are enough for induction depends on the seed.
 #include <cstdlib>
 #include <memory>
 

@@ -1,7 +1,7 @@
 // Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): ten rounds
 // scramble a counter of 128 bits under a key of 64. It is not meant for cryptography.
 //
-// Plain structs and one function that is always inlined, so that kernels may use it as well as lib/random.h.
+// One block at a time, for lib/random.h and as the reference of body/dropout.inl, which draws sixteen in lanes.
 #pragma once
 
 #include <cstdint>
