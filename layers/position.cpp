@@ -16,15 +16,6 @@ std::shared_ptr<const Tensor[]> in_each_type(const Tensor& table) {
   return tables;
 }
 
-// base^(-share), by our own exp and log: libm's last bits differ between machines.
-double fall(double base, double share) { return math::exp(-share * math::log(base)); }
-
-// 2^-x for x >= 0: exact where x is whole.
-double halved(double x) {
-  const double whole = std::floor(x);
-  return std::ldexp(fall(2, x - whole), -static_cast<int>(whole));
-}
-
 struct Turns {
   Tensor cos, sin;  // f64 [positions, pairs]
 };
@@ -36,7 +27,7 @@ Turns turns_of(std::span<const Index> positions, const RopeOptions& o) {
   for (const Index position : positions)
     for (Index pair = 0; pair < pairs; ++pair) {
       const double share = 2 * static_cast<double>(pair) / static_cast<double>(o.width);
-      const double angle = static_cast<double>(position) * fall(o.base, share);
+      const double angle = static_cast<double>(position) * math::pow(o.base, -share);
       *cosine++ = math::cos(angle);
       *sine++ = math::sin(angle);
     }
@@ -58,7 +49,7 @@ Tensor sinusoidal_table(Index positions, Index width, DType dtype) {
   for (Index position = 0; position < positions; ++position)
     for (Index column = 0; column < width; ++column) {
       const double share = static_cast<double>(column - column % 2) / static_cast<double>(width);
-      const double angle = static_cast<double>(position) * fall(10000, share);
+      const double angle = static_cast<double>(position) * math::pow(10000.0, -share);
       *to++ = column % 2 == 0 ? math::sin(angle) : math::cos(angle);
     }
   return table.to(dtype);
@@ -118,9 +109,9 @@ std::vector<double> alibi_slopes(Index heads) {
   Index power = 1;
   while (2 * power <= heads) power *= 2;
   std::vector<double> slopes;
-  for (Index h = 0; h < power; ++h) slopes.push_back(halved(8 * static_cast<double>(h + 1) / static_cast<double>(power)));
+  for (Index h = 0; h < power; ++h) slopes.push_back(math::pow(2.0, -8 * static_cast<double>(h + 1) / static_cast<double>(power)));
   for (Index h = 0; static_cast<Index>(slopes.size()) < heads; h += 2)
-    slopes.push_back(halved(4 * static_cast<double>(h + 1) / static_cast<double>(power)));
+    slopes.push_back(math::pow(2.0, -4 * static_cast<double>(h + 1) / static_cast<double>(power)));
   return slopes;
 }
 
