@@ -7,7 +7,7 @@
 namespace attune {
 namespace {
 
-std::size_t number_of(DType dtype) { return static_cast<std::size_t>(dtype); }
+Index number_of(DType dtype) { return static_cast<Index>(dtype); }
 
 // A table in each of the element types that a model can be cast to.
 std::shared_ptr<const Tensor[]> in_each_type(const Tensor& table) {
@@ -89,7 +89,7 @@ Var Rope::operator()(Var x, Index first) const {
   const Index end = first + x.size(-2);
   check(first >= 0 && end <= options_.context, "rope: positions {} to {} are not below {}", first, end - 1,
         options_.context);
-  const std::size_t type = number_of(x.dtype());
+  const Index type = number_of(x.dtype());
   const Var cos = slice(cos_[type], 0, first, end);
   const Var sin = slice(sin_[type], 0, first, end);
   return rotate(x, cos, sin, options_.pairs);

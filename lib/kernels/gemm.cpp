@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "attune/lib/kernels/elementwise.h"
 #include "attune/lib/kernels/run.h"
 #include "attune/lib/memory.h"
 
@@ -299,7 +300,8 @@ bool packs_b(const GemmArguments& g, Index size) {
 void gemm(const Out& c, const ConstView& a, const ConstView& b, double scale) {
   if (!c) return;
   check_operands(c.view, a, b);
-  if (c.view.count() == 0 || (a.shape().last() == 0 && c.accumulate)) return;
+  if (c.view.count() == 0) return;
+  if (a.shape().last() == 0) return c.accumulate ? void() : fill(c, 0);  // a sum of no products
   const Kernel kernel(table(), a.dtype());
   const Index size = size_of(a.dtype());
   GemmArguments g;
