@@ -1,0 +1,181 @@
+#include "attune/layers/saturation/row_statistics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "attune/lib/error.h"
+#include "attune/lib/math.h"
+
+namespace attune {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// The scores in one pass: where the largest is, and what is said of scores alone.
+struct Scores {
+  Index keys = 0;
+  std::size_t top = 0;  // where the largest is
+  double first = kHidden, second = kHidden;
+  double largest_size = 0, mean = 0;
+  bool broken = false;  // a NaN or +inf among them
+};
+
+Scores look_at(std::span<const double> scores) {
+  Scores seen;
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    const double s = scores[j];
+    if (s == kHidden) continue;
+    if (!std::isfinite(s)) seen.broken = true;
+    ++seen.keys;
+    seen.mean += s;
+    seen.largest_size = std::max(seen.largest_size, std::abs(s));
+    if (s > seen.first)
+      seen.second = seen.first, seen.first = s, seen.top = j;
+    else
+      seen.second = std::max(seen.second, s);
+  }
+  if (seen.keys > 0) seen.mean /= static_cast<double>(seen.keys);
+  return seen;
+}
+
+double deviation(std::span<const double> scores, const Scores& seen) {
+  double squares = 0;
+  for (const double s : scores)
+    if (s != kHidden) squares += (s - seen.mean) * (s - seen.mean);
+  return std::sqrt(squares / static_cast<double>(seen.keys));
+}
+
+RowStatistics broken_row(Index keys) {
+  constexpr double nan = std::numeric_limits<double>::quiet_NaN();
+  return {.keys = keys,
+          .entropy = nan,
+          .max_weight = nan,
+          .rest = nan,
+          .sum_squares = nan,
+          .trace = nan,
+          .frobenius = nan,
+          .spectral = nan,
+          .logit_deviation = nan,
+          .logit_max = nan,
+          .logit_gap = nan};
+}
+
+// One key other than the largest: e = exp(s - s₁), r = exp(s - s₂) <= 1. Sums over r do not vanish when e²
+// does.
+struct Other {
+  double e, r;
+};
+
+// The largest eigenvalue of diag(p) - p pᵀ, as a multiple of p₂. It solves sum p² / (p - l) = 1, which with
+// sum p = 1 is
+//   sum over the others of r / (x - r) = 1 / (1 - e₂ x),    l = p₂ x,
+// without a difference of large numbers. Where f(x) = 1 / (left side) - (1 - e₂ x) is 0: f grows and is
+// concave, so that Newton's steps from its left end never pass the root, and double the digits.
+template <class Others>
+double secular_root(const Others& others, double e2, double one_less_e2) {
+  if (one_less_e2 <= 0) return 1;         // p₁ = p₂: the eigenvalue is p₁
+  double x = 1 + one_less_e2 / (1 + e2);  // the first step, from the pole at x = 1
+  for (int step = 0; step < 60; ++step) {
+    double left = 0, slope = 0;
+    others([&](const Other& other) {
+      const double distance = 1 / (x - other.r), term = other.r * distance;
+      left += term;
+      slope += term * distance;
+    });
+    const double f = 1 / left - (1 - e2 * x);
+    const double next = x - f / (slope / (left * left) + e2);
+    if (!(next > x * (1 + 4e-16))) return x;
+    x = next;
+  }
+  return x;
+}
+
+}  // namespace
+
+double RowStatistics::normalized_entropy() const {
+  return keys > 1 ? entropy / math::log(static_cast<double>(keys)) : keys == 1 ? 0 : entropy;
+}
+double RowStatistics::effective_keys() const { return keys > 0 ? math::exp(entropy) : 0; }
+double RowStatistics::participation() const { return keys > 0 ? 1 / sum_squares : 0; }
+
+RowStatistics row_statistics(std::span<const double> scores) {
+  const Scores seen = look_at(scores);
+  RowStatistics row{.keys = seen.keys};
+  if (seen.keys == 0) return row;
+  if (seen.broken) return broken_row(seen.keys);
+  row.logit_deviation = deviation(scores, seen);
+  row.logit_max = seen.largest_size;
+  row.max_weight = row.sum_squares = 1;
+  if (seen.keys == 1) return row;
+  row.logit_gap = seen.first - seen.second;
+
+  const double e2 = math::exp(-row.logit_gap);
+  thread_local std::vector<Other> kept;
+  kept.clear();
+  double all_e = 0, all_r = 0, weighted_gaps = 0;
+  for (std::size_t j = 0; j < scores.size(); ++j) {
+    if (j == seen.top || scores[j] == kHidden) continue;
+    const double r = math::exp(scores[j] - seen.second), e = math::exp(scores[j] - seen.first);
+    all_e += e;
+    all_r += r;
+    weighted_gaps += e * (seen.first - scores[j]);
+    kept.push_back({e, r});
+  }
+  const double z = 1 + all_e, p1 = 1 / z, p2 = e2 / z;
+  double squares_r = 0;  // sum of r² over the others
+  for (const Other& other : kept) squares_r += other.r * other.r;
+  const double other_squares = p2 * p2 * squares_r;
+  row.max_weight = p1;
+  row.rest = all_e / z;
+  row.sum_squares = p1 * p1 + other_squares;
+  row.entropy = math::log1p(all_e) + weighted_gaps / z;  // H = ln sum e - sum p ln e
+
+  // tr J = sum p (1 - p); ‖J‖² = sum p² (1 - p)² + sum over pairs of p_i² p_j², all of it over p₂ or p₂².
+  double trace = p1 * all_r / z, squares = (p1 * all_r) * (p1 * all_r);
+  for (const Other& other : kept) {
+    const double p = other.e / z, r = other.r / z;
+    trace += r * (1 - p);
+    squares += other.r * other.r * ((1 - p) * (1 - p) + p1 * p1 + (row.sum_squares - p * p));
+  }
+  row.trace = e2 * trace;
+  row.frobenius = p2 * std::sqrt(squares);
+  const auto others = [](auto&& visit) {
+    for (const Other& other : kept) visit(other);
+  };
+  row.spectral = p2 * secular_root(others, e2, -math::expm1(-row.logit_gap));
+  return row;
+}
+
+RowStatistics row_statistics_of_weights(std::span<const double> weights) {
+  std::vector<double> scores(weights.size());
+  std::transform(weights.begin(), weights.end(), scores.begin(), [](double p) { return math::log(p); });
+  RowStatistics row = row_statistics(scores);
+  row.keys = static_cast<Index>(weights.size());  // a weight of 0 is a key, too
+  return row;
+}
+
+void apply_jacobian(std::span<double> y, std::span<const double> scores, std::span<const double> x) {
+  check(y.size() == scores.size() && x.size() == scores.size(),
+        "apply_jacobian: {} results for {} scores and {} numbers", y.size(), scores.size(), x.size());
+  const Scores seen = look_at(scores);
+  if (seen.keys == 0) return std::fill(y.begin(), y.end(), 0.0);
+  // p (x - p·x) = p ((x - x₁) - p·(x - x₁)): where p₁ is 1 but for its last digits, the difference keeps
+  // them.
+  const double top = x[seen.top];
+  thread_local std::vector<double> p;
+  p.assign(scores.size(), 0);
+  double z = 0, mean = 0;
+  for (std::size_t j = 0; j < p.size(); ++j) {
+    if (scores[j] == kHidden) continue;
+    p[j] = math::exp(scores[j] - seen.first);
+    z += p[j];
+    mean += p[j] * (x[j] - top);
+  }
+  mean /= z;
+  for (std::size_t j = 0; j < p.size(); ++j)
+    y[j] = scores[j] == kHidden ? 0 : p[j] / z * ((x[j] - top) - mean);
+}
+
+}  // namespace attune
