@@ -5,7 +5,10 @@
 #include <limits>
 #include <vector>
 
+#include "attune/layers/saturation/spans.h"
 #include "attune/lib/error.h"
+#include "attune/lib/kernels/elementwise.h"
+#include "attune/lib/kernels/run.h"
 #include "attune/lib/math.h"
 
 namespace attune {
@@ -62,31 +65,24 @@ RowStatistics broken_row(Index keys) {
           .logit_gap = nan};
 }
 
-// One key other than the largest: e = exp(s - s₁), r = exp(s - s₂) <= 1. Sums over r do not vanish when e²
-// does.
-struct Other {
-  double e, r;
-};
-
 // The largest eigenvalue of diag(p) - p pᵀ, as a multiple of p₂. It solves sum p² / (p - l) = 1, which with
 // sum p = 1 is
-//   sum over the others of r / (x - r) = 1 / (1 - e₂ x),    l = p₂ x,
+//   sum over the others of r / (x - r) = 1 / (1 - e₂ x),    l = p₂ x, r = p / p₂, e₂ = p₂ / p₁,
 // without a difference of large numbers. Where f(x) = 1 / (left side) - (1 - e₂ x) is 0: f grows and is
 // concave, so that Newton's steps from its left end never pass the root, and double the digits.
-template <class Others>
-double secular_root(const Others& others, double e2, double one_less_e2) {
+double secular_root(std::span<const double> others, double e2, double one_less_e2) {
   if (one_less_e2 <= 0) return 1;         // p₁ = p₂: the eigenvalue is p₁
   double x = 1 + one_less_e2 / (1 + e2);  // the first step, from the pole at x = 1
   for (int step = 0; step < 60; ++step) {
     double left = 0, slope = 0;
-    others([&](const Other& other) {
-      const double distance = 1 / (x - other.r), term = other.r * distance;
+    for (const double r : others) {
+      const double distance = 1 / (x - r), term = r * distance;
       left += term;
       slope += term * distance;
-    });
+    }
     const double f = 1 / left - (1 - e2 * x);
     const double next = x - f / (slope / (left * left) + e2);
-    if (!(next > x * (1 + 4e-16))) return x;
+    if (!(next > x * (1 + 4e-16))) break;
     x = next;
   }
   return x;
@@ -105,52 +101,52 @@ RowStatistics row_statistics(std::span<const double> scores) {
   RowStatistics row{.keys = seen.keys};
   if (seen.keys == 0) return row;
   if (seen.broken) return broken_row(seen.keys);
+  const kernels::DenormalMode keeps_denormals(DType::f64);
   row.logit_deviation = deviation(scores, seen);
   row.logit_max = seen.largest_size;
   row.max_weight = row.sum_squares = 1;
   if (seen.keys == 1) return row;
   row.logit_gap = seen.first - seen.second;
 
-  const double e2 = math::exp(-row.logit_gap);
-  thread_local std::vector<Other> kept;
-  kept.clear();
-  double all_e = 0, all_r = 0, weighted_gaps = 0;
-  for (std::size_t j = 0; j < scores.size(); ++j) {
-    if (j == seen.top || scores[j] == kHidden) continue;
-    const double r = math::exp(scores[j] - seen.second), e = math::exp(scores[j] - seen.first);
-    all_e += e;
-    all_r += r;
-    weighted_gaps += e * (seen.first - scores[j]);
-    kept.push_back({e, r});
+  // Over the keys but the largest: r = exp(s - s₂) <= 1, and e = exp(s - s₁) = e₂ r. Sums of r do not vanish
+  // where those of e² would.
+  thread_local std::vector<double> others;
+  others.clear();
+  for (std::size_t j = 0; j < scores.size(); ++j)
+    if (j != seen.top && scores[j] != kHidden) others.push_back(scores[j] - seen.second);
+  thread_local std::vector<double> below;
+  below = others;
+  kernels::exp(detail::as_view(others), detail::as_view(others));
+  double sum = 0, squares = 0, gaps = 0;  // sums of r, of r² and of r (s₂ - s)
+  for (std::size_t j = 0; j < others.size(); ++j) {
+    const double r = others[j];
+    sum += r;
+    squares += r * r;
+    gaps -= r * below[j];
   }
-  const double z = 1 + all_e, p1 = 1 / z, p2 = e2 / z;
-  double squares_r = 0;  // sum of r² over the others
-  for (const Other& other : kept) squares_r += other.r * other.r;
-  const double other_squares = p2 * p2 * squares_r;
+  const double e2 = math::exp(-row.logit_gap), z = 1 + e2 * sum, p1 = 1 / z, p2 = e2 / z;
   row.max_weight = p1;
-  row.rest = all_e / z;
-  row.sum_squares = p1 * p1 + other_squares;
-  row.entropy = math::log1p(all_e) + weighted_gaps / z;  // H = ln sum e - sum p ln e
+  row.rest = p2 * sum;
+  row.sum_squares = p1 * p1 + p2 * p2 * squares;
+  row.entropy = math::log1p(e2 * sum) + p2 * (gaps + row.logit_gap * sum);  // H = ln sum e - sum p ln e
 
-  // tr J = sum p (1 - p); ‖J‖² = sum p² (1 - p)² + sum over pairs of p_i² p_j², all of it over p₂ or p₂².
-  double trace = p1 * all_r / z, squares = (p1 * all_r) * (p1 * all_r);
-  for (const Other& other : kept) {
-    const double p = other.e / z, r = other.r / z;
+  // tr J = sum p (1 - p), over p₂; ‖J‖² = sum p² (1 - p)² + sum over pairs of p_i² p_j², over p₂².
+  double trace = p1 * sum, frobenius = (p1 * sum) * (p1 * sum);
+  for (const double r : others) {
+    const double p = p2 * r;
     trace += r * (1 - p);
-    squares += other.r * other.r * ((1 - p) * (1 - p) + p1 * p1 + (row.sum_squares - p * p));
+    frobenius += r * r * ((1 - p) * (1 - p) + p1 * p1 + (row.sum_squares - p * p));
   }
-  row.trace = e2 * trace;
-  row.frobenius = p2 * std::sqrt(squares);
-  const auto others = [](auto&& visit) {
-    for (const Other& other : kept) visit(other);
-  };
+  row.trace = p2 * trace;
+  row.frobenius = p2 * std::sqrt(frobenius);
   row.spectral = p2 * secular_root(others, e2, -math::expm1(-row.logit_gap));
   return row;
 }
 
 RowStatistics row_statistics_of_weights(std::span<const double> weights) {
   std::vector<double> scores(weights.size());
-  std::transform(weights.begin(), weights.end(), scores.begin(), [](double p) { return math::log(p); });
+  std::copy(weights.begin(), weights.end(), scores.begin());
+  kernels::log(detail::as_view(scores), detail::as_view(scores));
   RowStatistics row = row_statistics(scores);
   row.keys = static_cast<Index>(weights.size());  // a weight of 0 is a key, too
   return row;
@@ -163,13 +159,15 @@ void apply_jacobian(std::span<double> y, std::span<const double> scores, std::sp
   if (seen.keys == 0) return std::fill(y.begin(), y.end(), 0.0);
   // p (x - p·x) = p ((x - x₁) - p·(x - x₁)): where p₁ is 1 but for its last digits, the difference keeps
   // them.
+  const kernels::DenormalMode keeps_denormals(DType::f64);
   const double top = x[seen.top];
   thread_local std::vector<double> p;
-  p.assign(scores.size(), 0);
+  p.assign(scores.begin(), scores.end());
+  for (double& s : p) s -= seen.first;
+  kernels::exp(detail::as_view(p), detail::as_view(p));
   double z = 0, mean = 0;
   for (std::size_t j = 0; j < p.size(); ++j) {
     if (scores[j] == kHidden) continue;
-    p[j] = math::exp(scores[j] - seen.first);
     z += p[j];
     mean += p[j] * (x[j] - top);
   }

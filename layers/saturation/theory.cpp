@@ -4,7 +4,9 @@
 #include <cmath>
 #include <numbers>
 
+#include "attune/layers/saturation/spans.h"
 #include "attune/lib/error.h"
+#include "attune/lib/kernels/elementwise.h"
 #include "attune/lib/math.h"
 
 // Every integral is a trapezoidal sum over the whole line: for functions that are analytic around it the
@@ -31,17 +33,36 @@ class MomentsAt {
  public:
   explicit MomentsAt(double sigma) : sigma_(sigma), step_(std::min(0.5, 0.125 / sigma)) {}
 
-  Moments operator()(double u) const {
-    Moments sum{};
+  Moments operator()(double u) {
     // exp(-e^y) is 1 below y = -45 and 0 above 9, and so is normal_below(-y), which takes its place there.
     const double low = std::max(-kDeviations, (-45 - u) / sigma_),
                  high = std::min(kDeviations, (9 - u) / sigma_);
-    for (double k = std::ceil(low / step_); k * step_ <= high; ++k) {
-      const double z = k * step_, y = u + sigma_ * z;
-      const double e = math::exp(y), weight = step_ * math::exp(-z * z / 2) / std::sqrt(2 * std::numbers::pi);
-      const double w = sigma_ < 1 ? z : y / sigma_;
-      const double f0 = math::exp(-e), f1 = weight * e * f0, f2 = e * f1;
-      sum.g += weight * (f0 - normal_below(-y));
+    z_.clear();
+    for (double k = std::ceil(low / step_); k * step_ <= high; ++k) z_.push_back(k * step_);
+    density_.resize(z_.size()), e_.resize(z_.size()), f_.resize(z_.size()), erf_.resize(z_.size());
+    for (std::size_t j = 0; j < z_.size(); ++j) {
+      density_[j] = -z_[j] * z_[j] / 2;
+      e_[j] = u + sigma_ * z_[j];
+      erf_[j] = e_[j] / std::numbers::sqrt2;
+    }
+    in_place(kernels::exp, density_), in_place(kernels::exp, e_), in_place(kernels::erf, erf_);
+    for (std::size_t j = 0; j < z_.size(); ++j) f_[j] = -e_[j];
+    in_place(kernels::exp, f_);
+    return add_up(u);
+  }
+
+ private:
+  static void in_place(void (*kernel)(const Out&, const ConstView&), std::vector<double>& x) {
+    kernel(detail::as_view(x), detail::as_view(x));
+  }
+
+  Moments add_up(double u) const {
+    Moments sum{};
+    for (std::size_t j = 0; j < z_.size(); ++j) {
+      const double weight = step_ / std::sqrt(2 * std::numbers::pi) * density_[j], y = u + sigma_ * z_[j];
+      const double w = sigma_ < 1 ? z_[j] : y / sigma_;
+      const double f1 = weight * e_[j] * f_[j], f2 = e_[j] * f1;  // e^y exp(-e^y) and e^(2y) exp(-e^y)
+      sum.g += weight * (f_[j] - (1 - erf_[j]) / 2);
       sum.a10 += f1, sum.a11 += f1 * w;
       sum.a20 += f2, sum.a21 += f2 * w, sum.a22 += f2 * w * w;
       sum.score += f1 * (y - u);
@@ -51,8 +72,8 @@ class MomentsAt {
     return sum;
   }
 
- private:
   double sigma_, step_;
+  std::vector<double> z_, density_, e_, f_, erf_;  // at each z: exp(-z²/2), e^y, exp(-e^y), erf(y / sqrt 2)
 };
 
 ExpectedRow uniform_row(Index keys) {
@@ -112,7 +133,7 @@ ExpectedRow expected_row(double sigma, Index keys) {
   check_row(sigma, keys);
   if (sigma == 0) return uniform_row(keys);
   const double n = number(keys), widest = std::max(sigma, 1.0), step = std::max(0.125, sigma / 24);
-  const MomentsAt moments_at(sigma);
+  MomentsAt moments_at(sigma);
   const double pairs = n * (n - 1), triples = pairs * (n - 2);
 
   double maximum = 0;

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "attune/layers/saturation/monte_carlo.h"
+#include "attune/lib/random.h"
 
 using namespace attune;
 
@@ -77,11 +79,11 @@ TEST_CASE("theory: identities of the means, at every sigma") {
       CHECK(row.entropy >= 0);
       CHECK(row.entropy <= std::log(static_cast<double>(n)) + 1e-11);
       // F' = sigma tr J, by differences
-      const double h = 1e-4 * sigma;
+      const double h = (sigma < 0.1 ? 0.1 : 1e-3) * sigma;
       const double slope =
           (theory::expected_row(sigma + h, n).log_sum_exp - theory::expected_row(sigma - h, n).log_sum_exp) /
           (2 * h);
-      CHECK(std::abs(slope - sigma * row.trace) < 1e-6 * sigma + 1e-8 / sigma * 1e-3);
+      CHECK(std::abs(slope - sigma * row.trace) < 1e-5 * sigma);
     }
 }
 
@@ -131,10 +133,24 @@ TEST_CASE("theory: limits far below and far above the freezing point") {
 }
 
 TEST_CASE("theory: queries of finite width") {
-  // Measured with real queries and keys: .901 at d = 4 and at d = 64, scaled; .135 at d = 64, unscaled.
-  CHECK(rounds_to(theory::expected_row(4, 0.5, 128).normalized_entropy, .901, 3));
+  // Against rows with every element drawn.
+  for (const auto& [width, scale, rows] : {std::tuple{4, 1.0, 3000}, {4, 0.5, 3000}, {32, 1.0, 500}}) {
+    Rng rng(7);
+    std::vector<double> q(static_cast<std::size_t>(width)), scores(128), entropies;
+    for (int row = 0; row < rows; ++row) {
+      for (double& x : q) x = rng.normal();
+      for (double& s : scores) {
+        s = 0;
+        for (const double x : q) s += scale * x * rng.normal();
+      }
+      entropies.push_back(row_statistics(scores).normalized_entropy());
+    }
+    CHECK(std::abs(Sample(entropies).z_score(theory::expected_row(width, scale, 128).normalized_entropy)) <
+          4);
+  }
+  // Another program measured .901 at d = 4 and at d = 64, scaled.
+  CHECK(std::abs(theory::expected_row(4, 0.5, 128).normalized_entropy - .901) < 1.5e-3);
   CHECK(std::abs(theory::expected_row(64, 0.125, 128).normalized_entropy - .901) < 1.5e-3);
-  CHECK(std::abs(theory::expected_row(64, 1, 128).normalized_entropy - .1355) < 1e-3);
   CHECK(theory::expected_row(1 << 20, 1.0 / 1024, 32).trace ==
         doctest::Approx(theory::expected_row(1.0, 32).trace).epsilon(1e-5));
   // d = 1: |q| is half of a normal number, by plain sums
