@@ -256,8 +256,9 @@ void AttentionMeter::measure(const Call& call) {
 namespace {
 
 // What one row says, into element `at` of each field.
-void note_row(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row, Index keys) {
-  const RowStatistics s = row_statistics(row.scores);
+void note_row(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
+              std::span<double> weights) {
+  const RowStatistics s = row_statistics(row.scores, weights);
   fields[kEntropy][at] = s.normalized_entropy();
   fields[kEffective][at] = s.entropy;  // its exp later, of all rows at once
   fields[kParticipation][at] = s.participation();
@@ -270,21 +271,22 @@ void note_row(std::vector<double>* fields, std::size_t at, const detail::Attenti
   fields[kFrobenius][at] = s.frobenius;
   fields[kSpectral][at] = s.spectral;
   fields[kKeys][at] = static_cast<double>(s.keys);
-  if (row.query >= 4 && keys > 0 && s.keys > 0)
-    fields[kSink][at] =
-        s.max_weight * math::exp(row.scores[0] - *std::max_element(row.scores.begin(), row.scores.end()));
+  if (row.query >= 4 && !weights.empty()) fields[kSink][at] = weights[0];
 }
 
-void note_slopes(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row) {
+// dL/ds = p (g - p·g), g = dL/dp.
+void note_slopes(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
+                 std::span<const double> weights) {
   thread_local std::vector<double> slopes;
-  slopes.resize(row.scores.size());
-  double weights = 0, scores = 0;
-  for (std::size_t j = 0; j < row.scores.size(); ++j)
-    if (std::isfinite(row.scores[j])) weights += row.weight_slopes[j] * row.weight_slopes[j];
-  apply_jacobian(slopes, row.scores, row.weight_slopes);  // dL/ds = p (g - p·g)
-  for (const double slope : slopes) scores += slope * slope;
-  fields[kWeightSquares][at] = weights;
-  fields[kScoreSquares][at] = scores;
+  slopes.resize(weights.size());
+  apply_jacobian_of_weights(slopes, weights, row.weight_slopes);
+  double weight_squares = 0, score_squares = 0;
+  for (std::size_t j = 0; j < weights.size(); ++j) {
+    if (std::isfinite(row.scores[j])) weight_squares += row.weight_slopes[j] * row.weight_slopes[j];
+    score_squares += slopes[j] * slopes[j];
+  }
+  fields[kWeightSquares][at] = weight_squares;
+  fields[kScoreSquares][at] = score_squares;
 }
 
 }  // namespace
@@ -303,8 +305,10 @@ void AttentionMeter::read_rows(const Call& call, Index head, HeadReading& readin
       detail::each_attention_row(call.call, {entry, head}, begin, end, dy, {},
                                  [&](const detail::AttentionRow& row) {
                                    const auto at = static_cast<std::size_t>(entry * queries + row.query);
-                                   note_row(rows.numbers, at, row, keys);
-                                   if (dy) note_slopes(rows.numbers, at, row);
+                                   thread_local std::vector<double> weights;
+                                   weights.resize(row.scores.size());
+                                   note_row(rows.numbers, at, row, weights);
+                                   if (dy) note_slopes(rows.numbers, at, row, weights);
                                  });
     }
   });
@@ -344,7 +348,6 @@ void AttentionMeter::read_gradients(const Call& call, Index head, HeadReading& r
   if (call.k.has_grad()) reading.key_gradient = norm(call.k.grad());
   if (!call.q.has_grad()) return;
   const ConstView dq = call.q.grad();
-  reading.query_gradient = norm(dq);
   const Index queries = call.call.q.size(-2);
   for (Index entry = 0; entry < entries; ++entry) {
     const ConstView matrix = detail::matrix_of(dq, {entry, head}, heads);
@@ -352,6 +355,7 @@ void AttentionMeter::read_gradients(const Call& call, Index head, HeadReading& r
       rows_->numbers[kQuerySquares][static_cast<std::size_t>(entry * queries + i)] =
           squared_norm(matrix.slice(0, i, i + 1));
   }
+  reading.query_gradient = std::sqrt(rows_->sum(kQuerySquares));
   reading.row_query_gradient = spread_of(rows_->pick(kQuerySquares, [](double x) { return std::sqrt(x); }));
 }
 
@@ -397,7 +401,7 @@ void AttentionMeter::read_repairs(const Call& call, Index head, HeadReading& rea
       for (Index entry = first; entry < last; ++entry)
         detail::each_attention_row(
             call.call, {entry, head}, 0, queries, nullptr, change, [&](const detail::AttentionRow& row) {
-              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row, 0);
+              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row, {});
             });
     });
     Counterfactual what{.entropy = spread_of(rows.pick(kEntropy)).median,
