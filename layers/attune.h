@@ -24,6 +24,7 @@
 #include "attune/layers/norm.h"
 #include "attune/layers/optim.h"
 #include "attune/layers/position.h"
+#include "attune/layers/saturation/meter.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/row_statistics.h"
 #include "attune/layers/saturation/theory.h"

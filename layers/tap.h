@@ -61,6 +61,9 @@ Var tap(std::string_view name, Var x);
 // Whether one is there: what only a tap shows need not be computed otherwise.
 bool is_watched();
 
+// "blocks.1.attention": where in the model this thread computes; empty outside of any layer.
+std::string current_path();
+
 // While it lives, taps on this thread lie one step deeper in the model: Within("blocks", 1) adds "blocks.1.".
 class Within {
  public:

@@ -96,11 +96,15 @@ double RowStatistics::normalized_entropy() const {
 double RowStatistics::effective_keys() const { return keys > 0 ? math::exp(entropy) : 0; }
 double RowStatistics::participation() const { return keys > 0 ? 1 / sum_squares : 0; }
 
-RowStatistics row_statistics(std::span<const double> scores) {
+RowStatistics row_statistics(std::span<const double> scores, std::span<double> weights) {
+  check(weights.empty() || weights.size() == scores.size(), "row_statistics: {} weights for {} scores",
+        weights.size(), scores.size());
   const Scores seen = look_at(scores);
   RowStatistics row{.keys = seen.keys};
-  if (seen.keys == 0) return row;
-  if (seen.broken) return broken_row(seen.keys);
+  if (seen.broken) row = broken_row(seen.keys);
+  std::fill(weights.begin(), weights.end(), seen.broken ? row.entropy : 0);
+  if (seen.keys == 0 || seen.broken) return row;
+  if (!weights.empty()) weights[seen.top] = 1;
   const kernels::DenormalMode keeps_denormals(DType::f64);
   row.logit_deviation = deviation(scores, seen);
   row.logit_max = seen.largest_size;
@@ -110,11 +114,10 @@ RowStatistics row_statistics(std::span<const double> scores) {
 
   // Over the keys but the largest: r = exp(s - s₂) <= 1, and e = exp(s - s₁) = e₂ r. Sums of r do not vanish
   // where those of e² would.
-  thread_local std::vector<double> others;
+  thread_local std::vector<double> others, below;
   others.clear();
   for (std::size_t j = 0; j < scores.size(); ++j)
     if (j != seen.top && scores[j] != kHidden) others.push_back(scores[j] - seen.second);
-  thread_local std::vector<double> below;
   below = others;
   kernels::exp(detail::as_view(others), detail::as_view(others));
   double sum = 0, squares = 0, gaps = 0;  // sums of r, of r² and of r (s₂ - s)
@@ -139,6 +142,12 @@ RowStatistics row_statistics(std::span<const double> scores) {
   }
   row.trace = p2 * trace;
   row.frobenius = p2 * std::sqrt(frobenius);
+  if (!weights.empty()) {
+    weights[seen.top] = p1;
+    const double* r = others.data();
+    for (std::size_t j = 0; j < scores.size(); ++j)
+      if (j != seen.top && scores[j] != kHidden) weights[j] = p2 * *r++;
+  }
   row.spectral = p2 * secular_root(others, e2, -math::expm1(-row.logit_gap));
   return row;
 }
@@ -155,25 +164,27 @@ RowStatistics row_statistics_of_weights(std::span<const double> weights) {
 void apply_jacobian(std::span<double> y, std::span<const double> scores, std::span<const double> x) {
   check(y.size() == scores.size() && x.size() == scores.size(),
         "apply_jacobian: {} results for {} scores and {} numbers", y.size(), scores.size(), x.size());
-  const Scores seen = look_at(scores);
-  if (seen.keys == 0) return std::fill(y.begin(), y.end(), 0.0);
+  thread_local std::vector<double> weights;
+  weights.resize(scores.size());
+  row_statistics(scores, weights);
+  apply_jacobian_of_weights(y, weights, x);
+}
+
+void apply_jacobian_of_weights(std::span<double> y, std::span<const double> weights,
+                               std::span<const double> x) {
+  check(y.size() == weights.size() && x.size() == weights.size(),
+        "apply_jacobian: {} results for {} weights and {} numbers", y.size(), weights.size(), x.size());
+  if (weights.empty()) return;
   // p (x - p·x) = p ((x - x₁) - p·(x - x₁)): where p₁ is 1 but for its last digits, the difference keeps
   // them.
   const kernels::DenormalMode keeps_denormals(DType::f64);
-  const double top = x[seen.top];
-  thread_local std::vector<double> p;
-  p.assign(scores.begin(), scores.end());
-  for (double& s : p) s -= seen.first;
-  kernels::exp(detail::as_view(p), detail::as_view(p));
-  double z = 0, mean = 0;
-  for (std::size_t j = 0; j < p.size(); ++j) {
-    if (scores[j] == kHidden) continue;
-    z += p[j];
-    mean += p[j] * (x[j] - top);
-  }
-  mean /= z;
-  for (std::size_t j = 0; j < p.size(); ++j)
-    y[j] = scores[j] == kHidden ? 0 : p[j] / z * ((x[j] - top) - mean);
+  const double top =
+      x[static_cast<std::size_t>(std::max_element(weights.begin(), weights.end()) - weights.begin())];
+  double mean = 0;
+  for (std::size_t j = 0; j < weights.size(); ++j)
+    if (weights[j] != 0) mean += weights[j] * (x[j] - top);
+  for (std::size_t j = 0; j < weights.size(); ++j)
+    y[j] = weights[j] == 0 ? 0 : weights[j] * ((x[j] - top) - mean);
 }
 
 }  // namespace attune

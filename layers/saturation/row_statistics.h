@@ -35,15 +35,18 @@ struct RowStatistics {
 
 // Of softmax(scores). A score of -inf is a key that is not seen. Where nothing is seen all are 0, where a
 // score is NaN or +inf all but `keys` are NaN. A sink (AttentionOptions::sinks) is one more score for it.
-RowStatistics row_statistics(std::span<const double> scores);
+// `weights`, where given, gets the softmax itself.
+RowStatistics row_statistics(std::span<const double> scores, std::span<double> weights = {});
 
 // Of a row of softmax's own results, every one of which is a visible key, be its weight 0 or not; they sum
 // to 1. What 1 - p₁ is, the others say, however small. Scores are taken to be ln p; those of a weight of 0
 // are left out.
 RowStatistics row_statistics_of_weights(std::span<const double> weights);
 
-// y = J x for the softmax of those scores, J = diag(p) - p pᵀ: p (x - p·x), of as many digits as p. Spans of
-// one size; y may be x.
+// y = J x, J = diag(p) - p pᵀ for p = softmax(scores): p (x - p·x), of as many digits as p. Spans of one
+// size; y may be x. A key that is hidden, or whose weight is 0, gets 0, whatever its x.
 void apply_jacobian(std::span<double> y, std::span<const double> scores, std::span<const double> x);
+void apply_jacobian_of_weights(std::span<double> y, std::span<const double> weights,
+                               std::span<const double> x);
 
 }  // namespace attune

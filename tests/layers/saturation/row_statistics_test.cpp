@@ -176,6 +176,22 @@ TEST_CASE("row statistics: weights of 0 are keys, and take no part") {
   CHECK(row.spectral == doctest::Approx(0.5));
 }
 
+TEST_CASE("row statistics: the softmax itself, where it is wanted") {
+  std::vector<double> weights(4, 7);
+  row_statistics(std::vector{1.0, -kInf, 3.0, 3.0}, weights);
+  const auto p = plain_softmax({1.0, -kInf, 3.0, 3.0});
+  for (std::size_t j = 0; j < 4; ++j)
+    CHECK(weights[j] == doctest::Approx(static_cast<double>(p[j])).epsilon(1e-15));
+  row_statistics(std::vector{-kInf, -kInf, 2.0, -kInf}, weights);
+  CHECK(weights == std::vector<double>{0, 0, 1, 0});
+  row_statistics(std::vector(4, -kInf), weights);
+  CHECK(weights == std::vector<double>(4, 0));
+  row_statistics(std::vector{1.0, kInf, 2.0, 0.0}, weights);
+  CHECK(std::isnan(weights[3]));
+  CHECK_THROWS_WITH_AS(row_statistics(std::vector{1.0}, weights), "row_statistics: 4 weights for 1 scores",
+                       std::invalid_argument);
+}
+
 TEST_CASE("apply_jacobian: J x, J 1 = 0, sums of 0, and one-hot rows keep their digits") {
   for (const double sigma : {0.1, 1.0, 8.0, 40.0}) {
     const std::vector<double> scores = random_scores(sigma, 9, 4), x = random_scores(1, 9, 5);
@@ -202,4 +218,6 @@ TEST_CASE("apply_jacobian: J x, J 1 = 0, sums of 0, and one-hot rows keep their 
   CHECK(y[2] == 0);
   CHECK_THROWS_WITH_AS(apply_jacobian(y, std::vector{1.0}, std::vector{1.0, 2.0}),
                        "apply_jacobian: 3 results for 1 scores and 2 numbers", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(apply_jacobian_of_weights(y, std::vector{1.0}, std::vector{1.0, 2.0}),
+                       "apply_jacobian: 3 results for 1 weights and 2 numbers", std::invalid_argument);
 }
