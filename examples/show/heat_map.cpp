@@ -232,7 +232,7 @@ std::string cell_of(const Grid& grid, const Range& range, const HeatMapOptions& 
   }
   if (hatched) drawn += hatching(x, y, cells.width, cells.height);
   if (options.text) {
-    const std::string_view style = hatched || !grid.shown[i] ? "cell"
+    const std::string_view style = hatched || !grid.shown[i] ? "cell halo"
                                    : is_light(share)         ? "cell dark"
                                                              : "cell light";
     drawn +=

@@ -288,7 +288,7 @@ std::string superscript(int power) {
 // A tick's number; far powers of ten as such.
 std::string tick_text(double value, bool logarithmic) {
   const double power = logarithmic ? std::round(std::log10(value)) : 0;
-  if (!logarithmic || std::abs(power) < 3 || std::abs(value / std::pow(10, power) - 1) > 1e-9)
+  if (!logarithmic || (power < 5 && power > -3) || std::abs(value / std::pow(10, power) - 1) > 1e-9)
     return number(value);
   return "10" + superscript(static_cast<int>(power));
 }
@@ -314,9 +314,10 @@ class SvgPlot {
   }
 
   Svg drawn() {
-    svg_ = {left_ + width_ + (widest_ > 0 ? 10 + 6.8 * widest_ : 16),
-            top_ + height_ + (options_.x_label.empty() ? 24 : 44),
-            {}};
+    svg_ = {
+        std::max(left_ + width_ + (widest_ > 0 ? 10 + 6.8 * widest_ : 16), 8 + 7.8 * columns(options_.title)),
+        top_ + height_ + (options_.x_label.empty() ? 24 : 44),
+        {}};
     axes();
     double legend = left_;
     for (std::size_t i = 0; i < all_.size(); ++i) {
@@ -348,8 +349,7 @@ class SvgPlot {
       svg_.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}h{:.1f}\"/>\n", left_, y, width_);
       svg_.body += svg_text(left_ - 8, y + 4, tick_text(tick, frame_.y.logarithmic), "small", "end");
     }
-    for (const double tick : ticks(frame_.x.low, frame_.x.high, std::max(2, static_cast<int>(width_ / 66)),
-                                   frame_.x.logarithmic)) {
+    for (const double tick : x_ticks()) {
       const double x = x_at(frame_.x.place(tick));
       svg_.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}v{:.1f}\"/>\n", x, top_, height_);
       svg_.body += svg_text(x, top_ + height_ + 16, tick_text(tick, frame_.x.logarithmic), "small", "middle");
@@ -373,6 +373,16 @@ class SvgPlot {
           "<text transform=\"translate(16 {:.1f}) rotate(-90)\" class=\"label\" "
           "text-anchor=\"middle\">{}</text>\n",
           top_ + height_ / 2, svg_escape(options_.y_label));
+  }
+
+  std::vector<double> x_ticks() const {
+    std::vector<double> list = options_.x_ticks;
+    if (list.empty())
+      list = ticks(frame_.x.low, frame_.x.high, std::max(2, static_cast<int>(width_ / 66)),
+                   frame_.x.logarithmic);
+    std::erase_if(list,
+                  [&](double x) { return !frame_.x.shows(x) || x < frame_.x.low || x > frame_.x.high; });
+    return list;
   }
 
   void band(const Series& series, const std::string& color) {

@@ -39,6 +39,7 @@ struct PlotOptions {
   bool end_labels = false;
   std::vector<double> x_range = {}, y_range = {};  // {low, high}, or empty
   std::vector<Guide> guides = {};
+  std::vector<double> x_ticks = {};  // instead of round numbers
 };
 
 // As wide as the terminal, up to 100 columns. Where there are no colours, each of several curves has a sign

@@ -14,6 +14,7 @@ namespace {
 constexpr std::string_view kStyle = R"(<style>
   svg { background: #ffffff; font-family: ui-sans-serif, system-ui, "DejaVu Sans", sans-serif; }
   text { fill: #24292f; font-size: 12px; }
+  rect { shape-rendering: crispEdges; }
   .small { font-size: 10px; fill: #57606a; }
   .title { font-size: 14px; font-weight: 600; }
   .axis { stroke: #57606a; fill: none; }
@@ -27,6 +28,7 @@ constexpr std::string_view kStyle = R"(<style>
   .guide { stroke: #57606a; stroke-dasharray: 2 3; fill: none; }
   .name { stroke: none; }
   .cell { font-size: 11px; } .cell.dark { fill: #0b0f14; } .cell.light { fill: #ffffff; }
+  .cell.halo { paint-order: stroke; stroke: #eef1f4; stroke-width: 5px; stroke-linejoin: round; }
   .hatch { stroke: #8c959f; fill: none; stroke-width: 1.2; }
   .s0 { stroke: #0072b2; fill: #0072b2; } .s1 { stroke: #d55e00; fill: #d55e00; }
   .s2 { stroke: #009e73; fill: #009e73; } .s3 { stroke: #cc79a7; fill: #cc79a7; }
@@ -39,7 +41,7 @@ constexpr std::string_view kStyle = R"(<style>
     .small { fill: #9198a1; }
     .axis { stroke: #9198a1; }
     .grid { stroke: #2a313c; }
-    .masked { fill: #1c2129; }
+    .masked { fill: #1c2129; } .cell.halo { stroke: #1c2129; }
     .guide { stroke: #9198a1; } .hatch { stroke: #6e7781; }
     .s0 { stroke: #58a6ff; fill: #58a6ff; } .s1 { stroke: #ff9b57; fill: #ff9b57; }
     .s2 { stroke: #3fd0a4; fill: #3fd0a4; } .s3 { stroke: #f0a6cf; fill: #f0a6cf; }

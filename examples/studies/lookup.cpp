@@ -35,7 +35,7 @@ constexpr RuleName kRules[] = {
     {Rule::softcap_10_raw, "softcap10-raw", "unscaled, cap 10"},
     {Rule::ssmax, "ssmax", "SSMax"},
 };
-constexpr const char* kNormalisers[] = {"softmax", "softmax1", "sigmoid"};
+constexpr const char* kNormalisers[] = {"softmax", "softmax1", "sigmoid", "sparsemax", "entmax15"};
 
 double as_double(Index n) { return static_cast<double>(n); }
 
@@ -167,6 +167,8 @@ struct Model {
     const double n = as_double(options.keys);
     if (options.normaliser == Normaliser::sigmoid) return sigmoid(scores + -math::log(n));
     if (options.normaliser == Normaliser::softmax) return softmax(scores);
+    if (options.normaliser == Normaliser::sparsemax) return sparsemax(scores);
+    if (options.normaliser == Normaliser::entmax15) return entmax15(scores);
     const Var sink =
         zeros({scores.size(0), 1}, scores.dtype());  // one more score of 0, and what it gets is lost
     return slice(softmax(concat({scores, sink}, 1)), 1, 0, options.keys);
@@ -276,7 +278,7 @@ void measure_rows(const Pass& pass, Normaliser normaliser, LookupMeasurement& se
       entropy = statistics.normalized_entropy(), jacobian = statistics.frobenius;
       seen.logit_deviation += statistics.logit_deviation;
     } else {
-      entropy = normalised_entropy(shares), jacobian = jacobian_norm(normaliser, row);
+      entropy = normalised_entropy(shares), jacobian = jacobian_norm(normaliser, row, shares);
       seen.logit_deviation += row_statistics(row).logit_deviation;
     }
     for (const double s : row) seen.max_logit = std::max(seen.max_logit, std::abs(s));
@@ -284,7 +286,8 @@ void measure_rows(const Pass& pass, Normaliser normaliser, LookupMeasurement& se
     largest.push_back(*std::max_element(shares.begin(), shares.end()));
     dead += jacobian < 1e-3;
     const auto heaviest = std::max_element(shares.begin(), shares.end()) - shares.begin();
-    stuck += jacobian < 1e-3 && heaviest != right_place(number++, scores.size(1));
+    stuck += jacobian < 1e-3 && heaviest != right_place(number, scores.size(1));
+    ++number;
   }
   const double rows = as_double(scores.size(0));
   seen.dead = dead / rows, seen.stuck = stuck / rows, seen.logit_deviation /= rows;
@@ -324,6 +327,40 @@ LookupMap draw_map(const Model& model, const Examples& probes, Index step) {
 
 std::string list_of(const std::vector<std::string>& names) {
   return fmt::format("{}", fmt::join(names, ", "));
+}
+
+// J is diagonal: p (1 - p), of p = sigmoid(s - ln n).
+double norm_of_gates(std::span<const double> scores) {
+  double squares = 0;
+  const double shift = math::log(static_cast<double>(scores.size()));
+  for (const double s : scores) {
+    const double small = math::exp(-std::abs(s - shift)), slope = small / ((1 + small) * (1 + small));
+    squares += slope * slope;
+  }
+  return std::sqrt(squares);
+}
+
+// Of softmax with one more score of 0: its Jacobian without the last row and column.
+double norm_without_sink(std::span<const double> scores) {
+  double most = 0, sum = 0, p2 = 0, squares = 0;
+  for (const double s : scores) most = std::max(most, s);
+  for (const double s : scores) sum += math::exp(s - most);
+  const double sink = math::exp(-most), whole = sum + sink;
+  for (const double s : scores) p2 += math::exp(2 * (s - most)) / (whole * whole);
+  for (const double s : scores) {  // p² (1 - p)² on the diagonal, and p² (sum of the others' p²) beside it
+    const double p = math::exp(s - most) / whole, others = (sum - math::exp(s - most) + sink) / whole;
+    squares += p * p * (others * others + std::max(0.0, p2 - p * p));
+  }
+  return std::sqrt(squares);
+}
+
+// Whether step, of so many, is one of about `logged` in equal proportions.
+bool is_logged(Index step, Index steps, Index logged) {
+  if (step == 0) return true;
+  const auto place = [&](Index at) {
+    return std::floor(as_double(logged) * math::log(as_double(at + 1)) / math::log(as_double(steps + 1)));
+  };
+  return place(step) > place(step - 1);
 }
 
 std::unique_ptr<Optimizer> optimizer_of(Model& model) {
@@ -376,27 +413,28 @@ double LookupOptions::sigma() const {
   return scale.fixed * dots;
 }
 
-double jacobian_norm(Normaliser normaliser, std::span<const double> scores) {
-  if (normaliser == Normaliser::softmax) return row_statistics(scores).frobenius;
-  double squares = 0;
-  if (normaliser == Normaliser::sigmoid) {  // J is diagonal: p (1 - p), of p = sigmoid(s - ln n)
-    const double shift = math::log(static_cast<double>(scores.size()));
-    for (const double s : scores) {
-      const double small = math::exp(-std::abs(s - shift)), slope = small / ((1 + small) * (1 + small));
-      squares += slope * slope;
+double jacobian_norm(Normaliser normaliser, std::span<const double> scores, std::span<const double> weights) {
+  switch (normaliser) {
+    case Normaliser::softmax:
+      return row_statistics(scores).frobenius;
+    case Normaliser::softmax1:
+      return norm_without_sink(scores);
+    case Normaliser::sigmoid:
+      return norm_of_gates(scores);
+    case Normaliser::sparsemax: {  // J = diag(1) - 1 1ᵀ/|S| over the support S
+      const auto support = std::count_if(weights.begin(), weights.end(), [](double p) { return p > 0; });
+      return std::sqrt(static_cast<double>(std::max<std::ptrdiff_t>(0, support - 1)));
     }
-    return std::sqrt(squares);
+    case Normaliser::entmax15:
+      break;
   }
-  // Softmax with one more score of 0: its Jacobian without the last row and column.
-  double most = 0, sum = 0;
-  for (const double s : scores) most = std::max(most, s);
-  for (const double s : scores) sum += math::exp(s - most);
-  const double sink = math::exp(-most), whole = sum + sink;
-  double p2 = 0;
-  for (const double s : scores) p2 += math::exp(2 * (s - most)) / (whole * whole);
-  for (const double s : scores) {  // p² (1 - p)² on the diagonal, and p² (sum of the others' p²) beside it
-    const double p = math::exp(s - most) / whole, others = (sum - math::exp(s - most) + sink) / whole;
-    squares += p * p * (others * others + std::max(0.0, p2 - p * p));
+  // J = diag(g) - g gᵀ / G, g = sqrt(p), G its sum: sum over i of g_i² (1 - g_i / G)², and of g_i² g_j² / G²
+  // beside it.
+  double whole = 0, squares = 0, all = 0;
+  for (const double p : weights) whole += std::sqrt(p), all += p;
+  for (const double p : weights) {
+    const double rest = (whole - std::sqrt(p)) / whole;
+    squares += p * rest * rest + p * (all - p) / (whole * whole);
   }
   return std::sqrt(squares);
 }
@@ -410,20 +448,18 @@ LookupRun run_lookup(const LookupOptions& options, const std::function<void(doub
   const std::unique_ptr<Optimizer> optimizer = optimizer_of(model);
   const Rng data = Rng(options.seed).split("batches");
   const Examples probes = draw_examples(options, kProbes, Rng(options.seed).split("probes"), true);
-  const Index stride = std::max<Index>(1, options.steps / options.logged);
 
   LookupRun run;
   Index after = 0;
   for (Index step = 0; step < options.steps; ++step) {
-    const bool measured = step % stride == 0;
+    const bool measured = is_logged(step, options.steps, options.logged);
     Tensor before;
     if (measured) {
       run.measurements.push_back(measure(model, probes, step));
       run.measurements.back().running_accuracy = run.last_accuracy;
       before = Tensor::copy_of(model.wq.value());
     }
-    if (options.keep_maps && step * 6 % options.steps == 0 && step * 6 / options.steps < 4 &&
-        step * 6 / options.steps != 2)
+    if (options.keep_maps && (step == 0 || step == options.steps / 20 || step == options.steps / 6))
       run.maps.push_back(draw_map(model, probes, step));
 
     const Examples examples =

@@ -40,7 +40,9 @@ enum class Rule {
 };
 
 // What makes weights of scores.
-enum class Normaliser { softmax, softmax1, sigmoid };
+// softmax1: softmax with one more score of 0, whose weight is lost (Miller 2023); sigmoid(s - ln n), each key
+// for itself (Ramapuram et al. 2024); sparsemax (Martins & Astudillo 2016); entmax15 (Peters et al. 2019).
+enum class Normaliser { softmax, softmax1, sigmoid, sparsemax, entmax15 };
 
 // Their names on a command line and in a table: "1", "1/sqrt", "qknorm" ...; and what a reader knows them by:
 // "1/√d".
@@ -61,8 +63,10 @@ struct LookupOptions {
   Index steps = 600;
   std::uint64_t seed = 1;
   Index batch = 128;
-  Index logged = 25;       // how often it is measured, besides before the first step and after the last
-  bool keep_maps = false;  // of some examples, at four moments: the start, a sixth, half, and the end
+  Index logged =
+      30;  // how often it is measured at most, in equal proportions: steps 0, 1, 2, 3, 4, 6, 8, 10 ...
+  bool keep_maps =
+      false;  // of some examples: at first, after a twentieth and a sixth of the steps, and at the end
 
   Index symbols() const { return std::max<Index>(64, 2 * keys); }  // V
   // The deviation of the scores before the first step, where the normaliser sees them.
@@ -119,7 +123,7 @@ inline constexpr Index kMapRows = 16;
 // happens any more, unless maps are kept. `progress` is told the share that is done; it may be empty.
 LookupRun run_lookup(const LookupOptions& options, const std::function<void(double)>& progress = {});
 
-// The weights of a row's Jacobian under each normaliser, exposed for tests: ‖J‖_F, from scores in f64.
-double jacobian_norm(Normaliser normaliser, std::span<const double> scores);
+// ‖J‖_F of one row, J = dp/ds, from its scores, or where they say it better from its weights.
+double jacobian_norm(Normaliser normaliser, std::span<const double> scores, std::span<const double> weights);
 
 }  // namespace attune::studies

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
+
 namespace attune::studies {
 namespace {
 
@@ -44,7 +46,7 @@ figcaption { margin-top: 0.9rem; font-size: 0.95rem; }
 table { border-collapse: collapse; font-size: 0.82rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: 0.4rem; font-weight: 600; font-size: 0.88rem; }
 th, td { padding: 0.25rem 0.8rem 0.25rem 0; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
+th.text, td.text, th:first-child, td:first-child { text-align: left; }
 th { color: var(--soft); font-weight: 500; }
 tr.bad td { color: var(--bad); font-weight: 600; }
 .methods { margin-top: 3.6rem; padding: 1.4rem 1.6rem; background: var(--panel); border-radius: 10px; }
@@ -68,18 +70,28 @@ std::string paragraph(std::string_view style, std::string_view text) {
   return text.empty() ? "" : fmt::format("<p class=\"{}\">{}</p>\n", style, svg_escape(text));
 }
 
+// Columns of words stand at the left.
+bool is_text(const ReportTable& table, std::size_t column) {
+  if (table.rows.empty() || table.rows[0].size() <= column || table.rows[0][column].empty())
+    return column == 0;
+  return std::isalpha(static_cast<unsigned char>(table.rows[0][column][0])) != 0;
+}
+
 std::string text_of(const ReportTable& table) {
   std::string text = "<div class=\"scroll\"><table>\n";
   if (!table.title.empty()) text += fmt::format("<caption>{}</caption>\n", svg_escape(table.title));
   text += "<thead><tr>";
-  for (const std::string& column : table.columns)
-    text += fmt::format("<th scope=\"col\">{}</th>", svg_escape(column));
+  for (std::size_t k = 0; k < table.columns.size(); ++k)
+    text += fmt::format("<th scope=\"col\"{}>{}</th>", is_text(table, k) ? " class=\"text\"" : "",
+                        svg_escape(table.columns[k]));
   text += "</tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
     bool bad = false;
     for (const std::size_t row : table.bad) bad |= row == i;
     text += bad ? "<tr class=\"bad\">" : "<tr>";
-    for (const std::string& cell : table.rows[i]) text += fmt::format("<td>{}</td>", svg_escape(cell));
+    for (std::size_t k = 0; k < table.rows[i].size(); ++k)
+      text += fmt::format("<td{}>{}</td>", is_text(table, k) ? " class=\"text\"" : "",
+                          svg_escape(table.rows[i][k]));
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";

@@ -8,6 +8,7 @@
 #include "attune/examples/studies/lookup.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/theory.h"
+#include "attune/lib/math.h"
 
 namespace attune::studies {
 namespace {
@@ -16,6 +17,11 @@ using Words = std::vector<std::string>;
 
 // ---- One run. Three kinds: rows drawn at random, gradients drawn at random, a head in training.
 
+// Of draws that no other run sees.
+std::uint64_t own_seed(const Run& run) {
+  return Rng(static_cast<std::uint64_t>(saturation().number(run, "seed"))).split(run.key()).stream();
+}
+
 Record draw_rows_of(const Run& run) {
   const Study& study = saturation();
   const double sigma = study.number(run, "sigma");
@@ -23,7 +29,7 @@ Record draw_rows_of(const Run& run) {
   const auto rows = draw_rows({.sigma = sigma,
                                .keys = keys,
                                .rows = static_cast<Index>(study.number(run, "rows")),
-                               .seed = static_cast<std::uint64_t>(study.number(run, "seed"))});
+                               .seed = own_seed(run)});
   const Sample entropy(rows, &RowStatistics::normalized_entropy), squares(rows, &RowStatistics::sum_squares);
   const Sample trace(rows, &RowStatistics::trace), largest(rows, &RowStatistics::max_weight);
   const Sample jacobian(rows, &RowStatistics::frobenius), spectral(rows, &RowStatistics::spectral);
@@ -59,7 +65,7 @@ Record draw_gradients_of(const Run& run) {
                                              .scale = scale_of_rule(study.setting(run, "rule"), width),
                                              .keys = static_cast<Index>(study.number(run, "n")),
                                              .rows = static_cast<Index>(study.number(run, "rows")),
-                                             .seed = static_cast<std::uint64_t>(study.number(run, "seed"))});
+                                             .seed = own_seed(run)});
   Record record;
   record.outcomes.assign(study.outcomes.size(), NAN);
   const auto first = static_cast<std::size_t>(
@@ -69,6 +75,13 @@ Record draw_gradients_of(const Run& run) {
   std::copy(std::begin(values), std::end(values),
             record.outcomes.begin() + static_cast<std::ptrdiff_t>(first));
   record.extras.emplace_back("errors", std::vector<double>{norms.standard_error()});
+  // The median's and the 10th percentile's standard errors, of their logarithms, as if 2000 rows had been
+  // drawn.
+  const auto spread = [&](double q) {
+    const double step = std::sqrt(q * (1 - q) / 2000);
+    return (math::log(norms.quantile(q + step)) - math::log(norms.quantile(q - step))) / 2;
+  };
+  record.extras.emplace_back("spread", std::vector<double>{spread(0.5), spread(0.1)});
   const double squared = theory::expected_query_gradient_squared(
       static_cast<Index>(width), static_cast<Index>(width), scale_of_rule(study.setting(run, "rule"), width),
       static_cast<Index>(study.number(run, "n")));
@@ -267,7 +280,9 @@ void add_training(std::vector<Run>& runs, Size size) {
 void add_rest(std::vector<Run>& runs, Size size) {
   if (size == Size::quick) return;
   const int count = size == Size::full ? 5 : 3;
-  add(runs, {{"normaliser", {"softmax1", "sigmoid"}}, {"rule", {"1", "1/sqrt"}}, {"seed", seeds(count)}});
+  add(runs, {{"normaliser", {"softmax1", "sigmoid", "sparsemax", "entmax15"}},
+             {"rule", {"1", "1/sqrt"}},
+             {"seed", seeds(count)}});
   for (const double sigma : {1.0, 2.0, 4.0, 8.0})  // with n = 32 at sigma = 1 as above
     for (const std::string n : {"4", "16", "32", "128"})
       if (n != "32" || sigma > 1) {

@@ -228,12 +228,12 @@ class Workshop {
     });
   }
 
-  void work(int workers) {
+  void work(int workers, const show::Terminal& terminal) {
     double total = 0, left = 0;
     for (const Result& result : results_) total += result.run.seconds;
     for (const std::size_t i : missing_) left += results_[i].run.seconds;
     done_ = milliseconds(total - left);
-    show::Progress progress(milliseconds(total), done_);
+    show::Progress progress(milliseconds(total), done_, terminal);
     std::vector<std::thread> crew;
     working_ = workers;
     for (int i = 0; i < workers; ++i) crew.emplace_back([this] { take_runs(); });
@@ -406,12 +406,14 @@ std::vector<Run> product(const AxisValues& values) {
 std::string command_of(const Study& study, const Request& request) {
   std::string command = "attune study " + study.name;
   if (request.size != Size::usual) command += request.size == Size::quick ? " --quick" : " --full";
-  if (!request.axes.empty()) command += " --axes";
-  for (const auto& [name, values] : request.axes) command += ' ' + name + '=' + joined(values);
+  std::vector<std::string> words;
+  for (const auto& [name, values] : request.axes) words.push_back(name + '=' + joined(values));
+  if (!words.empty()) command += " --axes \"" + joined(words, " ") + '"';
   return command;
 }
 
-Outcome carry_out(const Study& study, const Request& request, const std::string& folder) {
+Outcome carry_out(const Study& study, const Request& request, const std::string& folder,
+                  const show::Terminal& terminal) {
   const std::vector<Run> runs = study.plan(request);
   std::vector<Result> results;
   std::set<std::string> keys;
@@ -435,7 +437,8 @@ Outcome carry_out(const Study& study, const Request& request, const std::string&
   if (!missing.empty()) {
     const OneThread scope;
     Workshop(study, results, missing, parts)
-        .work(std::min(scope.before(), static_cast<int>(std::min<std::size_t>(missing.size(), 1024))));
+        .work(std::min(scope.before(), static_cast<int>(std::min<std::size_t>(missing.size(), 1024))),
+              terminal);
   }
 
   const std::string head = header(study, request, runs);

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "attune/examples/show/terminal.h"
 #include "attune/examples/studies/report.h"
 
 namespace attune::studies {
@@ -98,9 +99,10 @@ struct Outcome {
   std::string headline = {};
 };
 
-// Makes what is missing, with a progress bar on a terminal, and writes the three files into `folder`, which
-// may exist. Only one study at a time in a process: it sets threads() to 1 while it works. An error of a run
-// ends it, and is thrown.
-Outcome carry_out(const Study& study, const Request& request, const std::string& folder);
+// Makes what is missing, with a progress bar on `terminal` (that of stderr), and writes the three files into
+// `folder`, which may exist. Only one study at a time in a process: it sets threads() to 1 while it works. An
+// error of a run ends it, and is thrown.
+Outcome carry_out(const Study& study, const Request& request, const std::string& folder,
+                  const show::Terminal& terminal);
 
 }  // namespace attune::studies
