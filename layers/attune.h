@@ -32,3 +32,4 @@
 #include "attune/lib/safetensors.h"
 #include "attune/lib/tensor.h"
 #include "attune/lib/threads.h"
+#include "attune/lib/version.h"
