@@ -76,6 +76,16 @@ if(TARGET attune)
     DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/attune COMPONENT program)
 endif()
 
+# ---- Tests: a consumer built from what is installed, in a few seconds. ./dev package has the ways that build more ----
+
+# Not under a sanitizer or for coverage: the consumer would have to be built alike.
+if(ATTUNE_DEVELOPER AND NOT BUILD_SHARED_LIBS AND NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize=|--coverage")
+  foreach(way find_package pkg-config)
+    add_test(NAME package/${way} COMMAND ${PROJECT_SOURCE_DIR}/tests/package/consume ${way} ${PROJECT_BINARY_DIR})
+    set_tests_properties(package/${way} PROPERTIES TIMEOUT 300)
+  endforeach()
+endif()
+
 # ---- Debian's packages: attune, the program, and libattune-dev, what one builds with -------------------------------
 #
 # Two, since who wants to train a model from the command line needs no headers and no compiler. The libraries are
