@@ -1,5 +1,6 @@
 # What Doxygen reads instead of a header: its plain comments, as documentation.
 /^ *\/\/ ----/b
+/^}/b
 # Ways of writing that Doxygen would take for its own.
 \|^ *//|s|\([#@]\)|\\\1|g
 \|^ *//|s|<\([a-z]\)|\\<\1|g
