@@ -109,12 +109,14 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME attune)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
-set(CPACK_COMPONENT_PROGRAM_DESCRIPTION "trains attention models on a CPU
- Trains small transformers in seconds, shows what their heads attend to, and verifies gradients.")
+set(CPACK_COMPONENT_PROGRAM_DESCRIPTION
+  "The program: it trains small transformers in seconds, shows what their
+heads attend to, and verifies gradients.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libattune-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libfmt-dev (>= ${fmt_least})")
-set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "library that trains attention models on a CPU
- Tensors, automatic differentiation, attention layers and optimizers in C++20: headers, static libraries, and the
- files by which CMake and pkg-config find them.")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Tensors, automatic differentiation, attention layers and optimizers in C++20:
+headers, static libraries, and the files by which CMake and pkg-config find
+them.")
 include(CPack)
