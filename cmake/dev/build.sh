@@ -75,7 +75,8 @@ benchmarks() { for program in build/release/bin/*_bench; do basename "$program" 
 
 # measure_coverage [NAME]: runs the tests, or those that match NAME, and says which lines of the libraries none came by.
 measure_coverage() {
-  find build/coverage -name '*.gcda' -delete
+  find build/coverage -name '*.gcda' -delete                # of the last time
+  find build/coverage -name '*CompilerId.gcno' -delete      # of CMake's own
   run_tests coverage "$@"
   step 'Reading what was run' 'gcovr says above what it could not read; start anew: rm -r build/coverage' \
     gcovr --root . --object-directory build/coverage build/coverage --gcov-ignore-parse-errors -j "$(nproc)" \
