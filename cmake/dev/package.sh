@@ -12,11 +12,15 @@ make_package() {
       tests/package/consume $way build/release
   done
 
-  rm -f build/package/*.deb
+  rm -rf build/package
   step "Debian's packages" 'cpack says above what it lacks.' \
     cpack --config build/release/CPackConfig.cmake -G DEB -B build/package
   for deb in build/package/*.deb; do
     say "$deb ($(($(wc -c <"$deb") / 1024)) KiB)"
     dpkg-deb -f "$deb" Package Version Architecture Installed-Size Depends
+    dpkg-deb -x "$deb" build/package/root
   done
+  if [ -x build/package/root/usr/bin/attune ]; then
+    step 'The packaged program' 'It runs from build/release/bin?' build/package/root/usr/bin/attune --version
+  fi
 }
