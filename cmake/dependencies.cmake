@@ -31,6 +31,17 @@ if(ATTUNE_DEVELOPER)
   set(BENCHMARK_ENABLE_INSTALL OFF CACHE BOOL "install Google Benchmark with Attune")
 endif()
 
+FetchContent_Declare(CLI11 SYSTEM
+  GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git
+  GIT_TAG v2.1.2
+  FIND_PACKAGE_ARGS 2.1 CONFIG)
+
+FetchContent_Declare(nlohmann_json SYSTEM
+  GIT_REPOSITORY https://github.com/nlohmann/json.git
+  GIT_TAG v3.11.2
+  FIND_PACKAGE_ARGS 3.11 CONFIG)
+set(JSON_BuildTests OFF CACHE BOOL "nlohmann-json's own tests")
+
 # After attune_use(fmt) the target fmt::fmt is there.
 macro(attune_use name)
   FetchContent_MakeAvailable(${name})

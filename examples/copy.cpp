@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "attune/attune.h"
-#include "attune/examples/progress.h"
+#include "attune/examples/show/progress.h"
 
 using namespace attune;
 
@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   fmt::print("copy: {} symbols, length {}; {} parameters, {} threads, {}\n", task.vocab() - 1, task.length(),
              parameter_count(model), threads(), row());
 
-  Progress progress(steps);
+  show::Progress progress(steps);
   std::vector<double> losses;
   for (Index step = 0; step < steps; ++step) {
     const Batch batch = task.batch(step, batch_size);

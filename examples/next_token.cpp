@@ -8,7 +8,7 @@
 #include <exception>
 
 #include "attune/attune.h"
-#include "attune/examples/progress.h"
+#include "attune/examples/show/progress.h"
 
 using namespace attune;
 
@@ -56,7 +56,7 @@ void train(const CharacterText& text, Index steps, std::uint64_t seed) {
              parameter_count(model), threads(), row());
 
   const Rng data(seed, 2);
-  Progress progress(steps);
+  show::Progress progress(steps);
   std::vector<double> losses;
   for (Index step = 0; step < steps; ++step) {
     const Batch batch = text.batch(data, step, kBatch, kContext);

@@ -9,7 +9,7 @@
 #include <memory>
 
 #include "attune/attune.h"
-#include "attune/examples/progress.h"
+#include "attune/examples/show/progress.h"
 
 using namespace attune;
 
@@ -56,7 +56,7 @@ void learn(const Plan& plan, std::uint64_t seed) {
             Rng(seed));
   AdamW optimizer(model, {.beta2 = plan.beta2, .clip = 1});
   const WarmupCosine schedule{.lr = plan.lr, .min_lr = plan.lr / 30, .warmup = 50, .total = plan.steps};
-  Progress progress(plan.steps);
+  show::Progress progress(plan.steps);
   std::vector<double> losses;
   for (Index step = 0; step < plan.steps; ++step) {
     const Batch batch = task->batch(step, 32);

@@ -1,0 +1,37 @@
+// Curves: in the terminal, in dots of Braille, and as SVG.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "attune/examples/show/svg.h"
+#include "attune/examples/show/terminal.h"
+
+namespace attune::show {
+
+// A curve. What is not finite, or not above 0 on a logarithmic axis, is not drawn, and the line breaks there.
+struct Series {
+  std::string name = {};
+  std::vector<double> y = {};
+  std::vector<double> x = {};               // as many as y; none: 0, 1, 2, ...
+  std::vector<double> low = {}, high = {};  // as many as y: a band around the line, as between two quantiles
+};
+
+struct PlotOptions {
+  std::string title = {}, x_label = {}, y_label = {};
+  bool log_x = false, log_y = false;
+  int height = 12;  // lines of the terminal that the curves have
+};
+
+// As wide as the terminal, up to 100 columns. Where there are no colours, each of several curves has a sign of its
+// own. Series whose lengths do not agree are a std::invalid_argument.
+std::string line_plot(std::span<const Series> series, const PlotOptions& options = {}, const Terminal& terminal = {});
+
+Svg svg_line_plot(std::span<const Series> series, const PlotOptions& options = {});
+
+// Where an axis has its ticks: about `count` round numbers (1, 2 or 5 times a power of ten) from low to high, or, of
+// a logarithmic one, powers of ten.
+std::vector<double> ticks(double low, double high, int count, bool logarithmic = false);
+
+}  // namespace attune::show

@@ -1,0 +1,104 @@
+#include "attune/examples/show/svg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "attune/examples/show/terminal.h"
+
+namespace attune::show {
+namespace {
+
+// The colours of series are those of Okabe & Ito, which most colour-blind readers can tell apart; the dark ones are
+// lighter. Widths of text are of the font's, which the file does not bring along.
+constexpr std::string_view kStyle = R"(<style>
+  svg { background: #ffffff; font-family: ui-sans-serif, system-ui, "DejaVu Sans", sans-serif; }
+  text { fill: #24292f; font-size: 12px; }
+  .small { font-size: 10px; fill: #57606a; }
+  .title { font-size: 14px; font-weight: 600; }
+  .axis { stroke: #57606a; fill: none; }
+  .grid { stroke: #d8dee4; fill: none; }
+  .masked { fill: #eef1f4; }
+  .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
+  .band { stroke: none; opacity: 0.18; }
+  .dot { stroke: none; }
+  .s0 { stroke: #0072b2; fill: #0072b2; } .s1 { stroke: #d55e00; fill: #d55e00; }
+  .s2 { stroke: #009e73; fill: #009e73; } .s3 { stroke: #cc79a7; fill: #cc79a7; }
+  .s4 { stroke: #a07800; fill: #a07800; } .s5 { stroke: #56b4e9; fill: #56b4e9; }
+  .line.line { fill: none; } .band.band { stroke: none; }
+  @media (prefers-color-scheme: dark) {
+    svg { background: #0d1117; }
+    text { fill: #e6edf3; }
+    .small { fill: #9198a1; }
+    .axis { stroke: #9198a1; }
+    .grid { stroke: #2a313c; }
+    .masked { fill: #1c2129; }
+    .s0 { stroke: #58a6ff; fill: #58a6ff; } .s1 { stroke: #ff9b57; fill: #ff9b57; }
+    .s2 { stroke: #3fd0a4; fill: #3fd0a4; } .s3 { stroke: #f0a6cf; fill: #f0a6cf; }
+    .s4 { stroke: #e3b341; fill: #e3b341; } .s5 { stroke: #9bd8ff; fill: #9bd8ff; }
+  }
+</style>
+)";
+
+}  // namespace
+
+std::string Svg::text(std::string_view title) const {
+  std::string page = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" "
+      "height=\"{1:.0f}\" "
+      "role=\"img\">\n",
+      width, height);
+  if (!title.empty()) page += fmt::format("<title>{}</title>\n", svg_escape(title));
+  return page + std::string(kStyle) + body + "</svg>\n";
+}
+
+Svg svg_grid(const std::vector<Svg>& pictures, int across, std::string_view title) {
+  Svg page;
+  double top = 0;
+  if (!title.empty()) {
+    page.body += svg_text(16, 24, title, "title");
+    top = 36;
+  }
+  const auto in_row = static_cast<std::size_t>(std::max(1, across));
+  for (std::size_t first = 0; first < pictures.size(); first += in_row) {
+    double left = 0, height = 0;
+    for (std::size_t i = first; i < std::min(first + in_row, pictures.size()); ++i) {
+      page.body += fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", left, top, pictures[i].body);
+      left += pictures[i].width;
+      height = std::max(height, pictures[i].height);
+    }
+    page.width = std::max(page.width, left);
+    top += height;
+  }
+  page.height = top;
+  return page;
+}
+
+std::string svg_escape(std::string_view text) {
+  std::string safe;
+  while (!text.empty()) {
+    const char c = text.front();
+    const std::size_t length = character_length(text);
+    if (c == '<')
+      safe += "&lt;";
+    else if (c == '>')
+      safe += "&gt;";
+    else if (c == '&')
+      safe += "&amp;";
+    else if (c == '"')
+      safe += "&quot;";
+    else if (length == 0 || (length == 1 && c < ' ' && c != '\n' && c != '\t'))
+      safe += "�";
+    else
+      safe += text.substr(0, length);
+    text.remove_prefix(std::max<std::size_t>(1, length));
+  }
+  return safe;
+}
+
+std::string svg_text(double x, double y, std::string_view text, std::string_view style, std::string_view anchor) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, style,
+                     anchor, svg_escape(text));
+}
+
+}  // namespace attune::show
