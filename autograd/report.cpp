@@ -146,6 +146,19 @@ End at_cut(const Node& node, std::uint32_t index) {
   return {fmt::format("{} {}: it passes no gradient back", node.name, node.value.shape()), Why::detached, index};
 }
 
+// The first op on the way to `index` that passes nothing back; those behind it have nothing to pass.
+std::uint32_t first_cut(const ScopeState& scope, const std::vector<bool>& downstream, std::uint32_t index) {
+  auto& w = workspace();
+  for (std::uint16_t i = 0; i < w.node(index).input_count;) {
+    const std::uint32_t input = w.node(index).inputs[i++];
+    if (input < scope.first_node || !downstream[input - scope.first_node]) continue;
+    if (w.node(input).needs_grad) return index;
+    index = input;
+    i = 0;
+  }
+  return index;
+}
+
 // Follows what was computed from a parameter up to where no gradient comes back, and says which op that is.
 End end_of_path(const ScopeState& scope, const std::vector<Reached>& flows, std::uint32_t parameter) {
   auto& w = workspace();
@@ -161,7 +174,9 @@ End end_of_path(const ScopeState& scope, const std::vector<Reached>& flows, std:
       downstream[index - scope.first_node] = true;
       last = index;
       if (flow(index) != Reached::yes || flow(input) == Reached::yes) continue;
-      return w.node(input).needs_grad ? at_zero(scope, flows, index, input) : at_cut(w.node(input), input);
+      if (w.node(input).needs_grad) return at_zero(scope, flows, index, input);
+      const std::uint32_t cut = first_cut(scope, downstream, input);
+      return at_cut(w.node(cut), cut);
     }
   }
   if (last == parameter) return {"nothing: no op used it", Why::unused, parameter};
@@ -241,23 +256,22 @@ void locate(NonFinite& result, const ConstView& x) {
   }
 }
 
-// Whether each node's value is infinite or NaN somewhere, and so is what came of it: scores of -inf that a softmax
-// hides are no fault. Up to `last`, the loss, where there is one.
+// Whether each node's value is infinite or NaN somewhere, and so is what came of it in the end: scores of -inf that a
+// softmax hides are no fault.
 std::vector<bool> harmed(const ScopeState& scope, std::uint32_t end) {
   auto& w = workspace();
   std::vector<bool> bad(end - scope.first_node), used(bad.size()), spread(bad.size());
-  for (std::uint32_t index = scope.first_node; index < end; ++index) {
-    const Node& node = w.node(index);
-    const std::size_t i = index - scope.first_node;
-    bad[i] = node.value.dtype() != DType::i32 && !is_finite(node.value);
-    for (std::uint16_t k = 0; k < node.input_count; ++k)
-      if (node.inputs[k] >= scope.first_node) {
-        const std::size_t input = node.inputs[k] - scope.first_node;
-        used[input] = true;
-        if (bad[i]) spread[input] = true;
-      }
+  for (std::size_t i = bad.size(); i-- > 0;) {
+    const Node& node = w.node(scope.first_node + static_cast<std::uint32_t>(i));
+    const bool infinite = node.value.dtype() != DType::i32 && !is_finite(node.value);
+    bad[i] = infinite && (spread[i] || !used[i]);
+    for (std::uint16_t k = 0; k < node.input_count; ++k) {
+      if (node.inputs[k] < scope.first_node) continue;
+      const std::size_t input = node.inputs[k] - scope.first_node;
+      used[input] = true;
+      if (bad[i]) spread[input] = true;
+    }
   }
-  for (std::size_t i = 0; i < bad.size(); ++i) bad[i] = bad[i] && (spread[i] || !used[i]);
   return bad;
 }
 
