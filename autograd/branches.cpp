@@ -93,6 +93,13 @@ std::vector<std::string> differing(const std::vector<Branch>& a, const std::vect
   return result;
 }
 
+bool scope_has(const char* op) {
+  const Workspace& w = workspace();
+  for (std::uint32_t index = w.innermost->first_node; index < w.node_count; ++index)
+    if (std::string_view(workspace().node(index).name) == op) return true;
+  return false;
+}
+
 std::vector<std::string> saturated_rows_of_scope() {
   const Workspace& w = workspace();
   std::vector<std::string> result;

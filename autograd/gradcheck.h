@@ -127,6 +127,9 @@ std::vector<Branch> branches_of_scope();
 // The ops whose branch differs, each once.
 std::vector<std::string> differing(const std::vector<Branch>& a, const std::vector<Branch>& b);
 
+// Whether an op of this name was recorded in the innermost scope.
+bool scope_has(const char* op);
+
 // Rows of softmax results in the innermost scope in which one weight is 1 and all else together below 1e-12: no gradient
 // that f64 could measure passes. A line for each op.
 std::vector<std::string> saturated_rows_of_scope();
