@@ -6,7 +6,9 @@
 
 #include <array>
 #include <bit>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -148,6 +150,22 @@ struct Delayed {
   View caught;
 };
 
+// What a tape tells somebody who checks it. Ordinary tapes have none, and pay for none of it.
+struct RecordLog {
+  struct Place {
+    std::uint32_t node;
+    std::source_location where;
+    std::string path;
+  };
+  std::vector<Place> places;                        // in order of nodes
+  std::function<void(std::uint32_t)> begins = {};   // a node was made, and its op has not computed yet
+  std::function<void(std::uint32_t)> recorded = {};  // an op with a rule is complete
+
+  void note(std::uint32_t node, const std::source_location& where);
+};
+// "blocks.1.mlp, gelu.h:12"; empty where nothing is known.
+std::string place_of(const ScopeState& scope, std::uint32_t node);
+
 struct ScopeState {
   ScopeState* outer;
   std::uint32_t generation;
@@ -177,6 +195,9 @@ struct ScopeState {
   bool sealed = false;       // an op may not use a Var of the scope around, whose gradient would be lost
   bool again = false;        // computes what was computed before
   bool sparing = false;      // gradients of parameters stand aside: when probing, and for tapes inside of such rules
+  bool attended = false;     // sealed, or with a log
+  RecordLog* log = nullptr;  // owned
+  std::optional<DType> constants = {};
 };
 
 struct Workspace {
@@ -252,6 +273,9 @@ inline void* gradient_data(const Node& node) {
 }
 inline const Layout& gradient_layout(const Node& node) { return node.place ? node.place->layout : node.value.layout(); }
 inline View gradient_place(const Node& node) { return View(gradient_data(node), gradient_layout(node)); }
+
+// One rule, and what it left to do.
+void run_rule(const Node& node);
 
 ScopeState::Leaf& find_leaf(ScopeState& scope, const ParameterState* parameter);
 void grow_leaves(ScopeState& scope);

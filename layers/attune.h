@@ -2,7 +2,9 @@
 #pragma once
 
 #include "attune/autograd/checkpoint.h"
+#include "attune/autograd/forward.h"
 #include "attune/autograd/gradcheck.h"
+#include "attune/autograd/op_checks.h"
 #include "attune/autograd/ops.h"
 #include "attune/autograd/parameter.h"
 #include "attune/autograd/tape.h"
@@ -26,6 +28,7 @@
 #include "attune/layers/position.h"
 #include "attune/layers/tap.h"
 #include "attune/layers/transformer.h"
+#include "attune/layers/verify.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/print.h"
 #include "attune/lib/random.h"
