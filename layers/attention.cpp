@@ -7,6 +7,21 @@
 #include "attune/lib/kernels/masked.h"
 
 namespace attune {
+namespace {
+constinit thread_local AttentionListener* innermost_listener = nullptr;
+}  // namespace
+
+AttentionListener::AttentionListener(Hear hear) : hear_(std::move(hear)), outer_(innermost_listener) {
+  innermost_listener = this;
+}
+
+AttentionListener::~AttentionListener() { innermost_listener = outer_; }
+
+Var detail::AttentionCall::heard(Var y) const {
+  for (const AttentionListener* listener = innermost_listener; listener; listener = listener->outer_)
+    listener->hear_(*this, y);
+  return y;
+}
 
 View detail::swap_heads(const View& x) {
   int order[kMaxRank] = {0, 1, 2, 3, 4, 5};
@@ -144,8 +159,8 @@ Var attention(Var q, Var k, Var v, const AttentionOptions& options) {
   const AttentionCall call = detail::prepare_attention(q, k, v, options);
   if (is_watched())
     if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights)
-      return weigh(call, watched);
-  return fused_attention(call, statistics_of(call));
+      return call.heard(weigh(call, watched));
+  return call.heard(fused_attention(call, statistics_of(call)));
 }
 
 AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptions& options) {
@@ -154,12 +169,12 @@ AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptio
     if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights) {
       Tensor log_sum_exp(shape_of_rows(call), q.dtype());
       kernels::log_sum_exp(log_sum_exp, watched.masked.value());
-      const Var y = weigh(call, watched);
+      const Var y = call.heard(weigh(call, watched));
       const Var weights = detach(watched.weights);
       return {y, weights, std::move(log_sum_exp)};
     }
   const View statistics = statistics_of(call);
-  const Var y = fused_attention(call, statistics);
+  const Var y = call.heard(fused_attention(call, statistics));
   Tensor weights(shape_of_scores(call), q.dtype());
   kernels::attention_weights(weights, statistics, call.values());
   const Var shown = std::move(weights);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cmath>
+#include <functional>
 #include <optional>
 
 #include "attune/autograd/op.h"
@@ -88,11 +89,30 @@ struct AttentionCall {
   std::optional<kernels::DropoutMask> dropout;
 
   kernels::Attention values() const;
+  Var heard(Var y) const;  // tells the listeners; returns y
   std::array<Var, 5> inputs() const;
 };
 // What must outlive the options is in the scope's memory afterwards.
 AttentionCall prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
                                 std::source_location where = std::source_location::current());
 }  // namespace detail
+
+// While it lives, hears of every call of attention on this thread, once the result is there, with all that it takes to
+// compute scores, weights and their gradients again, row by row: what a meter needs, where an Observer of "scores" would
+// have attention make all of them. It changes nothing, and costs nothing where there is none. current_path() says
+// whose call it is.
+class AttentionListener {
+ public:
+  using Hear = std::function<void(const detail::AttentionCall& call, Var y)>;
+  explicit AttentionListener(Hear hear);
+  ~AttentionListener();
+  AttentionListener(const AttentionListener&) = delete;
+  AttentionListener& operator=(const AttentionListener&) = delete;
+
+ private:
+  friend struct detail::AttentionCall;
+  Hear hear_;
+  AttentionListener* outer_;
+};
 
 }  // namespace attune

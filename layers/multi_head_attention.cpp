@@ -74,7 +74,10 @@ Var MultiHeadAttention::attend(const Heads& heads, const Mask& mask) const {
   AttentionOptions how{.mask = o.mask & mask, .scale = o.scale, .softcap = o.softcap, .dropout = o.dropout};
   if (o.alibi) how.bias = Var(alibi_bias(o.heads, heads.q.size(-2), heads.k.size(-2), heads.q.dtype()));
   if (sinks.exists()) how.sinks = Var(sinks);
-  const Var y = attention(heads.q, heads.k, heads.v, how);
+  const Var q = tap("queries", heads.q);
+  const Var k = tap("keys", heads.k);
+  const Var v = tap("values", heads.v);
+  const Var y = attention(q, k, v, how);
   const Var said = tap("heads", view_of("merge_heads", y, detail::swap_heads));
   Shape flat = said.shape();
   flat = Shape(std::span(flat.begin(), flat.end() - 1));

@@ -41,7 +41,8 @@ struct MultiHeadAttention {
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Rng& rng);
 
   // Self-attention: [..., L, C] -> [..., L, C]. `mask` comes in addition to the options' own.
-  // Taps: "scores", "weights", and "heads" [..., L, Hq, dv], what each head says.
+  // Taps: "queries" [..., Hq, L, d], "keys" [..., Hkv, S, d] (both after rope) and "values" [..., Hkv, S, dv]; "scores",
+  // "weights"; and "heads" [..., L, Hq, dv], what each head says.
   Var operator()(Var x, const Mask& mask = {}) const;
   // Cross-attention: x [..., L, C] asks memory [..., S, memory_width].
   Var operator()(Var x, Var memory, const Mask& mask = {}) const;

@@ -76,6 +76,12 @@ TEST_CASE("golden: softmax, log_softmax and logsumexp") {
           [](const File&, std::span<const Var> x) { return logsumexp(x[0], -1); });
 }
 
+TEST_CASE("golden: sparsemax and entmax15") {
+  if (!golden::available()) return;
+  compare("sparsemax", "y", {"in.x"}, [](const File&, std::span<const Var> x) { return sparsemax(x[0]); });
+  compare("entmax15", "y", {"in.x"}, [](const File&, std::span<const Var> x) { return entmax15(x[0]); });
+}
+
 TEST_CASE("golden: layer norm and rms norm") {
   if (!golden::available()) return;
   compare("layer_norm", "y", {"in.x", "param.weight", "param.bias"}, layer_norm_of);

@@ -44,15 +44,34 @@ TEST_CASE("tap: the taps of a GPT, in order, with the path of their layer") {
   });
   model(tokens());
   CHECK(seen ==
-        std::vector<std::string>{": residual", "blocks.0.attention: scores", "blocks.0.attention: weights",
+        std::vector<std::string>{": residual", "blocks.0.attention: queries", "blocks.0.attention: keys", "blocks.0.attention: values", "blocks.0.attention: scores", "blocks.0.attention: weights",
                                  "blocks.0.attention: heads", "blocks.0: residual", "blocks.0: residual",
-                                 "blocks.1.attention: scores", "blocks.1.attention: weights",
+                                 "blocks.1.attention: queries", "blocks.1.attention: keys", "blocks.1.attention: values", "blocks.1.attention: scores", "blocks.1.attention: weights",
                                  "blocks.1.attention: heads", "blocks.1: residual", "blocks.1: residual"});
   CHECK(shapes[0] == Shape{2, 4, 8});
-  CHECK(shapes[1] == Shape{2, 2, 4, 4});
-  CHECK(shapes[2] == Shape{2, 2, 4, 4});
-  CHECK(shapes[3] == Shape{2, 4, 2, 4});
-  CHECK(shapes[4] == Shape{2, 4, 8});
+  for (const std::size_t tap : {1U, 2U, 3U, 4U, 5U}) CHECK(shapes[tap] == Shape{2, 2, 4, 4});
+  CHECK(shapes[6] == Shape{2, 4, 2, 4});
+  CHECK(shapes[7] == Shape{2, 4, 8});
+}
+
+TEST_CASE("attention listener: hears of each call, whose it is and what it was asked, and changes no bit") {
+  Gpt model = make_gpt();
+  const Tensor unheard = step(model);
+  std::vector<std::string> outer_heard, inner_heard;
+  const AttentionListener outer([&](const detail::AttentionCall&, Var) { outer_heard.push_back(current_path()); });
+  {
+    const AttentionListener inner([&](const detail::AttentionCall& call, Var y) {
+      CHECK(call.q.shape() == Shape{2, 2, 4, 4});
+      CHECK(y.shape() == Shape{2, 2, 4, 4});
+      keep_grad(y);
+      inner_heard.push_back(current_path());
+    });
+    CHECK(same_bits(step(model), unheard));
+  }
+  step(model);
+  CHECK(inner_heard == std::vector<std::string>{"blocks.0.attention", "blocks.1.attention"});
+  CHECK(outer_heard.size() == 4);
+  CHECK(current_path().empty());
 }
 
 TEST_CASE("tap: reading changes no bit, forward or backward") {
@@ -209,7 +228,7 @@ TEST_CASE("tap: after an observer has thrown, everything is as before") {
     paths.clear();
     CHECK(same_bits(step(model), expected));
   }
-  CHECK(paths.size() == 11);
+  CHECK(paths.size() == 17);
   CHECK(paths.front() == "");  // no step of the path was left behind
 }
 
