@@ -303,7 +303,8 @@ class Run {
     if (prompt.empty()) prompt = config_.example;
     fmt::print("{} is saved. Next:\n", folder_.path().string());
     fmt::print("  attune generate {} --prompt {}\n", folder, shell_word(prompt));
-    fmt::print("  attune inspect {} --text {}\n", folder, shell_word(config_.answer.empty() ? prompt : config_.shown_text()));
+    fmt::print("  attune inspect {} --text {}\n", folder,
+               shell_word(config_.answer.empty() ? prompt : config_.shown_text()));
   }
 
   const Arguments& arguments_;
