@@ -268,6 +268,15 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
 
 namespace detail {
 
+namespace {
+void tell_recorded(std::uint32_t index) {
+  Workspace& w = workspace();
+  if (!w.node(index).rule) return;
+  if (w.mutate) (*w.mutate)(index);
+  if (const RecordLog* log = w.innermost->log; log && log->recorded) log->recorded(index);
+}
+}  // namespace
+
 void* scope_memory(std::size_t bytes, std::size_t alignment) { return workspace().arena.allocate(bytes, alignment); }
 
 bool takes_rule(Var y, source_location where) { return VarAccess::node(y, where).needs_grad; }
@@ -278,8 +287,8 @@ void set_rule(const char* name, Var y, void (*rule)(const void*), const void* ca
   node.rule = rule;
   node.captures = captures;
   node.writable = false;
-  if (const RecordLog* log = workspace().innermost->log; log && rule && log->recorded) [[unlikely]]
-    log->recorded(VarAccess::index(y));
+  if (workspace().innermost->attended) [[unlikely]]
+    tell_recorded(VarAccess::index(y));
 }
 
 ViewPair views(Var x, source_location where) {

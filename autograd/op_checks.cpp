@@ -221,9 +221,9 @@ class Inspection {
       for (const Contribution& c : contributions) size += static_cast<double>(c.gradient.count());
     const double floor = 64 * kEpsilon * size, terms = std::max(left.terms, right.terms);
     const double difference = std::abs(left.sum - right.sum);
-    const double error = std::max(0.0, difference - floor) / std::max(terms, floor);
-    if (std::isnan(difference)) found.error = difference;
-    else if (difference > floor) found.error = std::max(found.error, error);
+    // As a share of the terms, unless those are rounding themselves.
+    const double error = difference / std::max({terms, 1e6 * floor, std::numeric_limits<double>::min()});
+    if (!(error <= found.error)) found.error = error;
     found.wrong = found.wrong || !(difference <= options_.tolerance * terms + floor);
     return true;
   }

@@ -74,6 +74,7 @@ Scope::Scope(bool records, bool training, Rng* random) {
     state_->sparing = w.innermost->sparing;
     state_->constants = w.innermost->constants;
   }
+  state_->attended = w.mutate != nullptr;
   w.innermost = state_;
 }
 

@@ -195,7 +195,7 @@ struct ScopeState {
   bool sealed = false;       // an op may not use a Var of the scope around, whose gradient would be lost
   bool again = false;        // computes what was computed before
   bool sparing = false;      // gradients of parameters stand aside: when probing, and for tapes inside of such rules
-  bool attended = false;     // sealed, or with a log
+  bool attended = false;     // sealed, or with a log, or with rules to be changed
   RecordLog* log = nullptr;  // owned
   std::optional<DType> constants = {};
 };
@@ -212,6 +212,7 @@ struct Workspace {
   std::vector<Borrowed> borrowed;
   std::vector<std::uint32_t> kept;  // roots whose gradient outlived backward
   std::vector<Delayed> delayed;
+  std::function<void(std::uint32_t)>* mutate = nullptr;  // changes rules as they are recorded (mutant.h)
 
   Node& node(std::uint32_t index) { return nodes[index >> kNodeBits][index & (kNodesPerBlock - 1)]; }
   Node& push_node() {

@@ -20,6 +20,7 @@
 #include "attune/layers/gpt.h"
 #include "attune/layers/initialize.h"
 #include "attune/layers/kv_cache.h"
+#include "attune/layers/leak.h"
 #include "attune/layers/linear.h"
 #include "attune/layers/mlp.h"
 #include "attune/layers/multi_head_attention.h"
