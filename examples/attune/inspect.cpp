@@ -31,7 +31,7 @@ void print_layers(Gpt& model, const RunConfig& config, const show::Terminal& out
   // Keys and values of every layer, for one sequence.
   const double cache = 8.0 * static_cast<double>(r.layers * r.context * r.width);
   fmt::print("{}\n", table.text(out));
-  fmt::print("to train: {} (values, gradients, two moments); to generate: a cache of {}\n",
+  fmt::print("to train: {} (values, gradients, two moments); a cache to generate: {}\n",
              bytes_text(16.0 * static_cast<double>(all)), bytes_text(cache));
 }
 
@@ -112,7 +112,7 @@ int run(const Arguments& a) {
   Gpt model = load_model(folder, config);
 
   const show::Terminal out = a.out();
-  fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, {} tokens to choose from\n",
+  fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, vocabulary {}\n",
              folder.path().string(), config.task, r.layers, r.layers == 1 ? "" : "s", r.heads,
              r.heads == 1 ? "" : "s", r.width, r.context, config.vocabulary.size());
   const std::vector<HeadMap> maps = attention_maps(model, ids);
@@ -122,7 +122,7 @@ int run(const Arguments& a) {
   } else {
     print_curve(folder, config, out);
     print_layers(model, config, out);
-    fmt::print("\nWhere its heads look: attune inspect {} --text {}\n", shell_word(folder.path().string()),
+    fmt::print("\nWhere its heads look:\n  attune inspect {} --text {}\n", shell_word(folder.path().string()),
                shell_word(text));
   }
   if (a.has("--svg")) {

@@ -40,7 +40,7 @@ struct Outcome {
 struct Surroundings {
   std::vector<std::string> environment = {};  // "NO_COLOR=1"
   long largest_file = 0;                      // in bytes; 0: of any size
-  std::string out = "";                       // where standard output goes; empty: into the Outcome
+  std::string out = "", err = "";             // where the standard streams go; empty: into the Outcome
 };
 
 // A folder that is gone at the end, in which programs are started.
@@ -71,16 +71,16 @@ class Folder {
   }
 
   pid_t start(const std::vector<std::string>& arguments, const Surroundings& with = {}) const {
-    std::vector<std::string> words = {ATTUNE_BUILD_DIR "/bin/attune"},
-                             variables = {"PATH=/usr/bin:/bin", "TERM=xterm"};
+    std::vector<std::string> words = {ATTUNE_BUILD_DIR "/bin/attune"};
     words.insert(words.end(), arguments.begin(), arguments.end());
+    std::vector<std::string> variables = with.environment;  // of two of a name the first counts
     for (const char* kept :
          {"ATTUNE_ISA", "ATTUNE_THREADS", "ASAN_OPTIONS", "TSAN_OPTIONS", "UBSAN_OPTIONS", "LD_LIBRARY_PATH"})
       if (const char* value = getenv(kept)) variables.push_back(fmt::format("{}={}", kept, value));
-    variables.insert(variables.end(), with.environment.begin(), with.environment.end());
+    variables.insert(variables.end(), {"PATH=/usr/bin:/bin", "TERM=xterm"});
     std::vector<char*> argv = pointers(words), envp = pointers(variables);
     const std::string out = with.out.empty() ? (path_ / ".stdout").string() : with.out,
-                      err = (path_ / ".stderr").string();
+                      err = with.err.empty() ? (path_ / ".stderr").string() : with.err;
     const pid_t child = fork();
     REQUIRE(child >= 0);
     if (child > 0) return child;

@@ -7,7 +7,7 @@ TEST_CASE("inspect: layers, parameters, memory and the loss; maps of a text; all
   const Folder folder;
   folder.good({"train", "copy", "--preset", "tiny", "--layers", "2", "--steps", "20", "--out", "run"});
   const std::string page = folder.good({"inspect", "run"});
-  CHECK(contains(page, "run: copy, 2 layers of 2 heads, width 16, context 30, 11 tokens to choose from"));
+  CHECK(contains(page, "run: copy, 2 layers of 2 heads, width 16, context 30, vocabulary 11"));
   CHECK(contains(page, "blocks.1.attention.qkv.weight  [16, 48]         768  3.1 kB"));
   CHECK(contains(page, "step 20 of 20: loss"));
   CHECK(contains(page, "● training   ▲ held out"));

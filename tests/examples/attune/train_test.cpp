@@ -1,4 +1,6 @@
 // attune train: what is in a run's folder, and that nothing is lost: by Ctrl-C, by kill -9, by a full disk.
+#include <stdlib.h>
+
 #include <sstream>
 
 #include "../../support/program.h"
@@ -233,4 +235,55 @@ TEST_CASE("train: every task is known") {
   for (const char* task : {"copy", "reverse", "sort", "addition", "recall", "parity", "induction"})
     CHECK(contains(folder.good({"train", task, "--preset", "tiny", "--steps", "2"}),
                    fmt::format("runs/{} is saved", task)));
+}
+
+namespace {
+
+// What a run writes to a terminal of 80 columns.
+std::string on_a_terminal(const Folder& folder, const Words& words,
+                          const std::vector<std::string>& environment = {}) {
+  const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
+  REQUIRE((master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0));
+  const std::string name = ptsname(master);
+  const int slave = open(name.c_str(), O_RDWR | O_NOCTTY);
+  const pid_t child = folder.start(words, {.environment = environment, .out = name, .err = name});
+  std::string text;
+  const auto read_more = [&] {
+    char buffer[4096];
+    for (ssize_t got; (got = read(master, buffer, sizeof buffer)) > 0;)
+      text.append(buffer, static_cast<std::size_t>(got));
+  };
+  int status = -1;
+  CHECK(soon([&] {
+    read_more();
+    return waitpid(child, &status, WNOHANG) == child;
+  }));
+  read_more();
+  CHECK(status == 0);
+  close(slave);
+  close(master);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("train: on a terminal a bar that is gone at the end; colours unless NO_COLOR; --plain has no escape byte") {
+  const Folder folder;
+  const auto words = [](const char* out, const Words& more = {}) {
+    return with({"train", "sort", "--preset", "tiny", "--steps", "12", "--out", out}, more);
+  };
+  const std::string colored = on_a_terminal(folder, words("a"));
+  CHECK(contains(colored, "\r\033[K"));
+  CHECK(contains(colored, "12/12 "));
+  CHECK(contains(colored, "tok/s"));
+  CHECK(contains(colored, "\033[48;5;"));
+  const std::string gray = on_a_terminal(folder, words("b"), {"NO_COLOR=1"});
+  CHECK(contains(gray, "\r\033[K12/12 ━"));
+  CHECK_FALSE(contains(gray, "\033[3"));
+  CHECK_FALSE(contains(gray, "\033[4"));
+  for (const std::string& plain :
+       {on_a_terminal(folder, words("c", {"--plain"})), on_a_terminal(folder, words("d"), {"TERM=dumb"})}) {
+    CHECK_FALSE(contains(plain, "\033"));
+    CHECK(contains(plain, "step 12/12  loss "));
+  }
 }
