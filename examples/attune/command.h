@@ -38,6 +38,7 @@ Command generate_command();
 Command inspect_command();
 Command verify_command();
 Command bench_command();
+Command study_command();
 Command completion_command();
 
 // All of them, in the order of the help.

@@ -26,7 +26,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all = [] {
     std::vector<Command> list;
     for (const auto make :
-         {train_command, generate_command, inspect_command, verify_command, bench_command, completion_command})
+         {train_command, generate_command, inspect_command, verify_command, bench_command, study_command, completion_command})
       list.push_back(make());
     return list;
   }();
@@ -185,9 +185,13 @@ class Parser {
     entry.app->add_flag("--help,-h", entry.help);
     entry.app->add_flag("--plain", entry.plain);
     entry.app->add_flag("--verbose,-v", entry.verbose);
-    for (const Option& option : command.options)
-      entry.app->add_option(option.name, entry.values[option.name])
-          ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    for (const Option& option : command.options) {
+      std::string& value = entry.values[option.name];
+      if (option.value.empty())
+        entry.app->add_flag(option.name);
+      else
+        entry.app->add_option(option.name, value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    }
     if (!command.operands.empty()) entry.app->add_option("operands", entry.operands)->expected(0, 1000);
   }
 

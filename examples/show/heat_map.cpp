@@ -67,7 +67,8 @@ Range range_of(const Grid& grid, const HeatMapOptions& options) {
     high = std::max(high, grid.values[i]);
   }
   if (low > high) low = 0, high = 1;
-  return {std::isnan(options.low) ? low : options.low, std::isnan(options.high) ? high : options.high, options.power};
+  return {std::isnan(options.low) ? low : options.low, std::isnan(options.high) ? high : options.high,
+          options.power};
 }
 
 std::string label(const std::vector<std::string>& labels, Index i) {
@@ -139,10 +140,12 @@ std::string heat_map(const ConstView& values, const HeatMapOptions& options, con
   if (!options.title.empty()) text += paint(terminal, Style::bold, options.title) + '\n';
   if (!options.columns.empty()) {
     // Where cells are narrower than labels, every second one has its label, or every third.
-    const int longest = std::min(widest(options.columns), 8), every = longest < 2 ? 1 : (longest + width) / width;
+    const int longest = std::min(widest(options.columns), 8),
+              every = longest < 2 ? 1 : (longest + width) / width;
     std::string line = pad("", margin + 1);
     for (Index column = 0; column < grid.columns; column += every)
-      line += pad(shorten(label(options.columns, column * std::max<Index>(1, factor)), longest), width * every);
+      line +=
+          pad(shorten(label(options.columns, column * std::max<Index>(1, factor)), longest), width * every);
     line.erase(line.find_last_not_of(' ') + 1);
     text += paint(terminal, Style::dim, line) + '\n';
   }
@@ -151,7 +154,8 @@ std::string heat_map(const ConstView& values, const HeatMapOptions& options, con
     std::string line = paint(terminal, Style::dim, pad_left(name, margin)) + ' ';
     for (Index column = 0; column < grid.columns; ++column) {
       const std::size_t i = grid.at(row, column);
-      line += grid.shown[i] ? cell_text(range.share(grid.values[i]), width, terminal.colors) : repeated(" ", width);
+      line += grid.shown[i] ? cell_text(range.share(grid.values[i]), width, terminal.colors)
+                            : repeated(" ", width);
     }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
@@ -187,64 +191,105 @@ std::string color_of(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]);
 }
 
+// Whether black is readable on that colour.
+bool is_light(double share) { return share > 0.55; }
+
+// Where the cells of an SVG stand.
+struct Cells {
+  double left, top, width, height;
+
+  double x(Index column) const { return left + width * static_cast<double>(column); }
+  double y(Index row) const { return top + height * static_cast<double>(row); }
+};
+
+std::string hatching(double x, double y, double width, double height) {
+  std::string path;
+  for (double sum = 6; sum < width + height; sum += 8) {  // lines on which x + y is that sum
+    const double from = std::max(0.0, sum - height), to = std::min(width, sum);
+    path += fmt::format("M{:.1f} {:.1f}L{:.1f} {:.1f}", x + from, y + sum - from, x + to, y + sum - to);
+  }
+  return fmt::format("<path class=\"hatch\" d=\"{}\"/>\n", path);
+}
+
+std::string cell_of(const Grid& grid, const Range& range, const HeatMapOptions& options, const Cells& cells,
+                    Index row, Index column, bool tip) {
+  const std::size_t i = grid.at(row, column);
+  const double share = range.share(grid.values[i]), x = cells.x(column), y = cells.y(row);
+  const bool hatched = options.hatched && options.hatched(row, column);
+  const std::string fill = !grid.shown[i] || hatched ? "class=\"masked\""
+                           : std::isnan(share)       ? "fill=\"#d1242f\""
+                                                     : "fill=\"" + color_of(share) + "\"";
+  std::string drawn = fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" {}", x,
+                                  y, cells.width, cells.height, fill);
+  if (tip && grid.shown[i]) {
+    const std::string row_name = label(options.rows, row), column_name = label(options.columns, column);
+    drawn += fmt::format("><title>{} {}: {:.4g}</title></rect>\n",
+                         svg_escape(row_name.empty() ? fmt::format("{}", row) : row_name),
+                         svg_escape(column_name.empty() ? fmt::format("{}", column) : column_name),
+                         grid.values[i]);
+  } else {
+    drawn += "/>\n";
+  }
+  if (hatched) drawn += hatching(x, y, cells.width, cells.height);
+  if (options.text) {
+    const std::string_view style = hatched || !grid.shown[i] ? "cell halo"
+                                   : is_light(share)         ? "cell dark"
+                                                             : "cell light";
+    drawn +=
+        svg_text(x + cells.width / 2, y + cells.height / 2 + 4, options.text(row, column), style, "middle");
+  }
+  const std::string link = options.link ? options.link(row, column) : std::string();
+  return link.empty() ? drawn : fmt::format("<a href=\"{}\">{}</a>\n", svg_escape(link), drawn);
+}
+
 }  // namespace
 
 Svg svg_heat_map(const ConstView& values, const HeatMapOptions& options) {
   const Grid grid = grid_of(values, options);
   const Range range = range_of(grid, options);
-  const double cell =
-      std::clamp(320.0 / static_cast<double>(std::max<Index>(1, std::max(grid.rows, grid.columns))), 3.0, 24.0);
-  const bool small = cell < 9;  // no room for labels
-  const double left =
-      16 + (options.row_label.empty() ? 0 : 16) + (small ? 0 : 7.0 * std::min(widest(options.rows), 16));
-  const double top = 12 + (options.title.empty() ? 0 : 22) + (options.columns.empty() || small ? 0 : 16) +
-                     (options.column_label.empty() ? 0 : 16);
-  const double width = cell * static_cast<double>(grid.columns), height = cell * static_cast<double>(grid.rows);
-  Svg svg{left + std::max(width, 120.0) + 16, top + height + (options.legend ? 36 : 12), {}};
-  if (!options.title.empty()) svg.body += svg_text(left, 22, options.title, "title");
+  const double fitting = std::clamp(
+      320.0 / static_cast<double>(std::max<Index>(1, std::max(grid.rows, grid.columns))), 3.0, 24.0);
+  const double side = options.cell > 0 ? options.cell : fitting;
+  const bool small = !options.text && side < 9;  // no room for labels
+  const int row_columns =
+      options.text ? std::min(widest(options.rows), 30) : std::min(widest(options.rows), 16);
+  Cells cells{};
+  cells.width = options.text ? 46 : side, cells.height = options.text ? 26 : side;
+  cells.left =
+      16 + (options.row_label.empty() ? 0 : 16) + (small ? 0 : (options.text ? 6.0 : 7.0) * row_columns);
+  cells.top = 12 + (options.title.empty() ? 0 : 22) + (options.columns.empty() || small ? 0 : 16) +
+              (options.column_label.empty() ? 0 : 16);
+  const double width = cells.width * static_cast<double>(grid.columns),
+               height = cells.height * static_cast<double>(grid.rows);
+  Svg svg{cells.left + std::max(width, 120.0) + 16, cells.top + height + (options.legend ? 36 : 12), {}};
+  if (!options.title.empty()) svg.body += svg_text(options.text ? 4 : cells.left, 22, options.title, "title");
   if (!options.column_label.empty())
-    svg.body += svg_text(left + width / 2, top - (options.columns.empty() || small ? 6 : 20), options.column_label,
-                         "small", "middle");
+    svg.body += svg_text(cells.left + width / 2, cells.top - (options.columns.empty() || small ? 6 : 20),
+                         options.column_label, "small", "middle");
   if (!options.row_label.empty())
     svg.body += fmt::format(
-        "<text transform=\"translate(14 {:.1f}) rotate(-90)\" class=\"small\" text-anchor=\"middle\">{}</text>\n",
-        top + height / 2, svg_escape(options.row_label));
-  const auto center = [&](Index i) { return cell * (static_cast<double>(i) + 0.5); };
+        "<text transform=\"translate(14 {:.1f}) rotate(-90)\" class=\"small\" "
+        "text-anchor=\"middle\">{}</text>\n",
+        cells.top + height / 2, svg_escape(options.row_label));
   for (Index column = 0; !small && column < grid.columns; ++column)
     if (const std::string name = label(options.columns, column); !name.empty())
-      svg.body += svg_text(left + center(column), top - 5, shorten(name, std::max(1, static_cast<int>(cell / 7))),
-                           "small", "middle");
+      svg.body += svg_text(cells.x(column) + cells.width / 2, cells.top - 5,
+                           shorten(name, std::max(1, static_cast<int>(cells.width / 7))), "small", "middle");
   const bool tips = grid.values.size() <= 1024;
   for (Index row = 0; row < grid.rows; ++row) {
-    const std::string name = label(options.rows, row);
-    if (!small && !name.empty())
-      svg.body += svg_text(left - 5, top + center(row) + 4, shorten(name, 16), "small", "end");
-    for (Index column = 0; column < grid.columns; ++column) {
-      const std::size_t i = grid.at(row, column);
-      const double share = range.share(grid.values[i]);
-      const std::string fill = !grid.shown[i]      ? "class=\"masked\""
-                               : std::isnan(share) ? "fill=\"#d1242f\""
-                                                   : "fill=\"" + color_of(share) + "\"";
-      svg.body += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" {}",
-                              left + cell * static_cast<double>(column), top + cell * static_cast<double>(row), cell,
-                              cell, fill);
-      if (tips && grid.shown[i])
-        svg.body += fmt::format("><title>{} {}: {:.4g}</title></rect>\n",
-                                svg_escape(name.empty() ? fmt::format("{}", row) : name),
-                                svg_escape(label(options.columns, column).empty() ? fmt::format("{}", column)
-                                                                                  : label(options.columns, column)),
-                                grid.values[i]);
-      else
-        svg.body += "/>\n";
-    }
+    if (const std::string name = label(options.rows, row); !small && !name.empty())
+      svg.body += svg_text(cells.left - 5, cells.y(row) + cells.height / 2 + 4, shorten(name, row_columns),
+                           "small", "end");
+    for (Index column = 0; column < grid.columns; ++column)
+      svg.body += cell_of(grid, range, options, cells, row, column, tips);
   }
   if (!options.legend) return svg;
-  const double y = top + height + 12;
-  svg.body += svg_text(left, y + 10, fmt::format("{:.3g}", range.low), "small");
+  const double y = cells.top + height + 12;
+  svg.body += svg_text(cells.left, y + 10, fmt::format("{:.3g}", range.low), "small");
   for (int i = 0; i < 16; ++i)
     svg.body += fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"4.5\" height=\"10\" fill=\"{}\"/>\n",
-                            left + 28 + 4.5 * i, y + 1, color_of(i / 15.0));
-  svg.body += svg_text(left + 106, y + 10, fmt::format("{:.3g}", range.high), "small");
+                            cells.left + 28 + 4.5 * i, y + 1, color_of(i / 15.0));
+  svg.body += svg_text(cells.left + 106, y + 10, fmt::format("{:.3g}", range.high), "small");
   return svg;
 }
 

@@ -24,7 +24,8 @@ struct Axis {
   double scaled(double number) const { return logarithmic ? std::log10(number) : number; }
   double place(double number) const { return (scaled(number) - scaled(low)) / (scaled(high) - scaled(low)); }
 
-  // A range of some width, where there was nothing, or one number; and no line lies on the frame's edge by chance.
+  // A range of some width, where there was nothing, or one number; and no line lies on the frame's edge by
+  // chance.
   void finish() {
     if (low > high) low = logarithmic ? 1 : 0, high = logarithmic ? 10 : 1;
     if (low < high) return;
@@ -34,7 +35,9 @@ struct Axis {
   }
 };
 
-double x_of(const Series& series, std::size_t i) { return series.x.empty() ? static_cast<double>(i) : series.x[i]; }
+double x_of(const Series& series, std::size_t i) {
+  return series.x.empty() ? static_cast<double>(i) : series.x[i];
+}
 
 struct Frame {
   Axis x, y;
@@ -42,12 +45,17 @@ struct Frame {
 
 Frame frame_of(std::span<const Series> all, const PlotOptions& options) {
   Frame frame{{options.log_x}, {options.log_y}};
+  for (const double x : options.x_range) frame.x.include(x);
+  for (const double y : options.y_range) frame.y.include(y);
   for (const Series& series : all) {
     const std::size_t count = series.y.size();
-    const auto fits = [&](const std::vector<double>& numbers) { return numbers.empty() || numbers.size() == count; };
-    check(fits(series.x) && fits(series.low) && fits(series.high) && series.low.empty() == series.high.empty(),
-          "plot: '{}' has {} numbers y, {} x, {} low and {} high", series.name, count, series.x.size(),
-          series.low.size(), series.high.size());
+    const auto fits = [&](const std::vector<double>& numbers) {
+      return numbers.empty() || numbers.size() == count;
+    };
+    check(
+        fits(series.x) && fits(series.low) && fits(series.high) && series.low.empty() == series.high.empty(),
+        "plot: '{}' has {} numbers y, {} x, {} low and {} high", series.name, count, series.x.size(),
+        series.low.size(), series.high.size());
     for (std::size_t i = 0; i < count; ++i) {
       frame.x.include(x_of(series, i));
       frame.y.include(series.y[i]);
@@ -72,12 +80,14 @@ std::string number(double value) {
 
 // ---- In the terminal: cells of 2 x 4 dots.
 
-constexpr Style kColors[] = {Style::blue, Style::yellow, Style::green, Style::magenta, Style::cyan, Style::red};
+constexpr Style kColors[] = {Style::blue,    Style::yellow, Style::green,
+                             Style::magenta, Style::cyan,   Style::red};
 constexpr const char* kSigns[] = {"●", "▲", "■", "◆", "○", "△"};
 
 class Canvas {
  public:
-  Canvas(int width, int height) : width_(width), height_(height), cells_(static_cast<std::size_t>(width * height)) {}
+  Canvas(int width, int height)
+      : width_(width), height_(height), cells_(static_cast<std::size_t>(width * height)) {}
 
   int dots_across() const { return 2 * width_; }
   int dots_down() const { return 4 * height_; }
@@ -93,7 +103,8 @@ class Canvas {
     cell.series = series;
   }
   void line(double x0, double y0, double x1, double y1, int series) {
-    const int steps = std::max(1, static_cast<int>(std::ceil(std::max(std::abs(x1 - x0), std::abs(y1 - y0)))));
+    const int steps =
+        std::max(1, static_cast<int>(std::ceil(std::max(std::abs(x1 - x0), std::abs(y1 - y0)))));
     for (int i = 0; i <= steps; ++i) {
       const double share = static_cast<double>(i) / steps;
       dot(static_cast<int>(std::lround(x0 + share * (x1 - x0))),
@@ -140,7 +151,8 @@ class Canvas {
 
 // Calls use(x, y, i) for what is drawn, in dots, and gap() where the line breaks.
 template <class Use, class Gap>
-void for_each_point(const Series& series, const Frame& frame, double width, double height, Use&& use, Gap&& gap) {
+void for_each_point(const Series& series, const Frame& frame, double width, double height, Use&& use,
+                    Gap&& gap) {
   for (std::size_t i = 0; i < series.y.size(); ++i) {
     const double x = x_of(series, i), y = series.y[i];
     if (frame.x.shows(x) && frame.y.shows(y))
@@ -159,7 +171,8 @@ void draw_to(Canvas& canvas, const Pen& from, const Pen& to, int series) {
   const int first = static_cast<int>(std::lround(from.x)), last = static_cast<int>(std::lround(to.x));
   for (int x = std::min(first, last); x <= std::max(first, last); ++x) {
     const double share = first == last ? 1 : static_cast<double>(x - first) / (last - first);
-    const double low = from.low + share * (to.low - from.low), high = from.high + share * (to.high - from.high);
+    const double low = from.low + share * (to.low - from.low),
+                 high = from.high + share * (to.high - from.high);
     if (low <= high) canvas.band(x, low, high, series);  // not where there is none: NaN
   }
   canvas.line(from.x, from.y, to.x, to.y, series);
@@ -201,8 +214,8 @@ std::string legend(std::span<const Series> all, bool signs, const Terminal& term
   std::string line;
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (all[i].name.empty()) continue;
-    line += (line.empty() ? "" : "   ") + paint(terminal, kColors[i % 6], signs ? kSigns[i % 6] : "──") + ' ' +
-            all[i].name;
+    line += (line.empty() ? "" : "   ") + paint(terminal, kColors[i % 6], signs ? kSigns[i % 6] : "──") +
+            ' ' + all[i].name;
   }
   return line;
 }
@@ -232,7 +245,8 @@ std::vector<double> ticks(double low, double high, int count, bool logarithmic) 
 std::string line_plot(std::span<const Series> all, const PlotOptions& options, const Terminal& terminal) {
   const Frame frame = frame_of(all, options);
   const int height = std::clamp(options.height, 2, 100);
-  const std::vector<double> marks = ticks(frame.y.low, frame.y.high, std::max(2, height / 3), frame.y.logarithmic);
+  const std::vector<double> marks =
+      ticks(frame.y.low, frame.y.high, std::max(2, height / 3), frame.y.logarithmic);
   int margin = 0;
   for (const double mark : marks) margin = std::max(margin, columns(number(mark)));
   const int width = std::clamp(std::min(terminal.width, 100) - margin - 3, 10, 100);
@@ -250,7 +264,8 @@ std::string line_plot(std::span<const Series> all, const PlotOptions& options, c
   if (!options.y_label.empty()) text += pad("", margin + 2) + options.y_label + '\n';
   for (int down = 0; down < height; ++down) {
     const std::string& label = labels[static_cast<std::size_t>(down)];
-    std::string line = pad_left(label, margin) + (label.empty() ? " │" : " ┤") + canvas.row(down, signs, terminal);
+    std::string line =
+        pad_left(label, margin) + (label.empty() ? " │" : " ┤") + canvas.row(down, signs, terminal);
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + '\n';
   }
@@ -261,67 +276,184 @@ std::string line_plot(std::span<const Series> all, const PlotOptions& options, c
 
 // ---- As SVG
 
-Svg svg_line_plot(std::span<const Series> all, const PlotOptions& options) {
-  const Frame frame = frame_of(all, options);
-  constexpr double left = 64, right = 16, bottom = 44, width = 560, height = 260;
-  bool named = false;
-  for (const Series& series : all) named |= !series.name.empty();
-  const double top = (options.title.empty() ? 16 : 36) + (named ? 20 : 0);
-  const auto x_at = [&](double share) { return left + share * width; };
-  const auto y_at = [&](double share) { return top + (1 - share) * height; };
+namespace {
 
-  Svg svg{left + width + right, top + height + bottom, {}};
-  if (!options.title.empty()) svg.body += svg_text(left, 22, options.title, "title");
-  for (const double tick : ticks(frame.y.low, frame.y.high, 6, frame.y.logarithmic)) {
-    const double y = y_at(frame.y.place(tick));
-    svg.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}h{:.1f}\"/>\n", left, y, width);
-    svg.body += svg_text(left - 8, y + 4, number(tick), "small", "end");
-  }
-  for (const double tick : ticks(frame.x.low, frame.x.high, 8, frame.x.logarithmic)) {
-    const double x = x_at(frame.x.place(tick));
-    svg.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}v{:.1f}\"/>\n", x, top, height);
-    svg.body += svg_text(x, top + height + 16, number(tick), "small", "middle");
-  }
-  svg.body += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}v{:.1f}h{:.1f}\"/>\n", left, top, height, width);
-  if (!options.x_label.empty())
-    svg.body += svg_text(left + width / 2, top + height + 36, options.x_label, "label", "middle");
-  if (!options.y_label.empty())
-    svg.body += fmt::format(
-        "<text transform=\"translate(16 {:.1f}) rotate(-90)\" class=\"label\" text-anchor=\"middle\">{}</text>\n",
-        top + height / 2, svg_escape(options.y_label));
+std::string superscript(int power) {
+  static constexpr const char* digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string text;
+  for (const char c : std::to_string(power)) text += c == '-' ? "⁻" : digits[c - '0'];
+  return text;
+}
 
-  double legend_x = left;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const Series& series = all[i];
-    if (!series.low.empty()) {
-      std::string there, back;
-      for_each_point(
-          series, frame, 1, 1,
-          [&](double x, double, std::size_t k) {
-            if (!frame.y.shows(series.low[k]) || !frame.y.shows(series.high[k])) return;
-            there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", x_at(x),
-                                 y_at(frame.y.place(series.high[k])));
-            back = fmt::format("L{:.1f} {:.1f}", x_at(x), y_at(frame.y.place(series.low[k]))) + back;
-          },
-          [] {});
-      if (!there.empty()) svg.body += fmt::format("<path class=\"band s{}\" d=\"{}{}Z\"/>\n", i % 6, there, back);
+// A tick's number; far powers of ten as such.
+std::string tick_text(double value, bool logarithmic) {
+  const double power = logarithmic ? std::round(std::log10(value)) : 0;
+  if (!logarithmic || (power < 5 && power > -3) || std::abs(value / std::pow(10, power) - 1) > 1e-9)
+    return number(value);
+  return "10" + superscript(static_cast<int>(power));
+}
+
+// One SVG plot while it is drawn.
+class SvgPlot {
+ public:
+  SvgPlot(std::span<const Series> all, const PlotOptions& options)
+      : all_(all),
+        options_(options),
+        frame_(frame_of(all, options)),
+        width_(options.svg_width),
+        height_(options.svg_height) {
+    bool named = false;
+    for (const Series& series : all) {
+      named |= !series.name.empty();
+      widest_ = std::max(widest_, columns(series.name));
     }
+    if (!options.end_labels) widest_ = 0;
+    top_ = (options.title.empty() ? 16 : 36) + (named && !options.end_labels ? 20 : 0) +
+           (options.guides.empty() ? 0 : 12);
+    if (options.end_labels) left_ = options.y_label.empty() ? 40 : 56;
+  }
+
+  Svg drawn() {
+    svg_ = {
+        std::max(left_ + width_ + (widest_ > 0 ? 10 + 6.8 * widest_ : 16), 8 + 7.8 * columns(options_.title)),
+        top_ + height_ + (options_.x_label.empty() ? 24 : 44),
+        {}};
+    axes();
+    double legend = left_;
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      const std::string color =
+          fmt::format("s{}", all_[i].color < 0 ? static_cast<int>(i % 6) : all_[i].color);
+      band(all_[i], color);
+      line(all_[i], color);
+      if (!all_[i].name.empty() && !options_.end_labels) legend = name_above(all_[i], color, legend);
+    }
+    if (options_.end_labels) names_at_ends();
+    return svg_;
+  }
+
+ private:
+  struct End {
+    double y;
+    std::string name, color;
+  };
+
+  double x_at(double share) const { return left_ + share * width_; }
+  double y_at(double share) const { return top_ + (1 - share) * height_; }
+
+  void axes() {
+    if (!options_.title.empty())
+      svg_.body += svg_text(options_.end_labels ? 4 : left_, 22, options_.title, "title");
+    for (const double tick : ticks(frame_.y.low, frame_.y.high, std::max(2, static_cast<int>(height_ / 42)),
+                                   frame_.y.logarithmic)) {
+      const double y = y_at(frame_.y.place(tick));
+      svg_.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}h{:.1f}\"/>\n", left_, y, width_);
+      svg_.body += svg_text(left_ - 8, y + 4, tick_text(tick, frame_.y.logarithmic), "small", "end");
+    }
+    for (const double tick : x_ticks()) {
+      const double x = x_at(frame_.x.place(tick));
+      svg_.body += fmt::format("<path class=\"grid\" d=\"M{:.1f} {:.1f}v{:.1f}\"/>\n", x, top_, height_);
+      svg_.body += svg_text(x, top_ + height_ + 16, tick_text(tick, frame_.x.logarithmic), "small", "middle");
+    }
+    for (const Guide& guide : options_.guides) {
+      if (!frame_.x.shows(guide.x) || guide.x < frame_.x.low || guide.x > frame_.x.high) continue;
+      const double share = frame_.x.place(guide.x), x = x_at(share);
+      svg_.body +=
+          fmt::format("<path class=\"guide\" d=\"M{:.1f} {:.1f}v{:.1f}\"/>\n", x, top_ - 4, height_ + 4);
+      svg_.body += svg_text(x, top_ - 7, guide.text, "small",
+                            share < 0.15   ? "start"
+                            : share > 0.85 ? "end"
+                                           : "middle");
+    }
+    svg_.body += fmt::format("<path class=\"axis\" d=\"M{:.1f} {:.1f}v{:.1f}h{:.1f}\"/>\n", left_, top_,
+                             height_, width_);
+    if (!options_.x_label.empty())
+      svg_.body += svg_text(left_ + width_ / 2, top_ + height_ + 36, options_.x_label, "label", "middle");
+    if (!options_.y_label.empty())
+      svg_.body += fmt::format(
+          "<text transform=\"translate(16 {:.1f}) rotate(-90)\" class=\"label\" "
+          "text-anchor=\"middle\">{}</text>\n",
+          top_ + height_ / 2, svg_escape(options_.y_label));
+  }
+
+  std::vector<double> x_ticks() const {
+    std::vector<double> list = options_.x_ticks;
+    if (list.empty())
+      list = ticks(frame_.x.low, frame_.x.high, std::max(2, static_cast<int>(width_ / 66)),
+                   frame_.x.logarithmic);
+    std::erase_if(list,
+                  [&](double x) { return !frame_.x.shows(x) || x < frame_.x.low || x > frame_.x.high; });
+    return list;
+  }
+
+  void band(const Series& series, const std::string& color) {
+    if (series.low.empty()) return;
+    std::string there, back;
+    for_each_point(
+        series, frame_, 1, 1,
+        [&](double x, double, std::size_t k) {
+          if (!frame_.y.shows(series.low[k]) || !frame_.y.shows(series.high[k])) return;
+          there += fmt::format("{}{:.1f} {:.1f}", there.empty() ? "M" : "L", x_at(x),
+                               y_at(frame_.y.place(series.high[k])));
+          back = fmt::format("L{:.1f} {:.1f}", x_at(x), y_at(frame_.y.place(series.low[k]))) + back;
+        },
+        [] {});
+    if (!there.empty())
+      svg_.body += fmt::format("<path class=\"band {}\" d=\"{}{}Z\"/>\n", color, there, back);
+  }
+
+  void line(const Series& series, const std::string& color) {
     std::string path;
     bool starts = true;
-    for_each_point(
-        series, frame, 1, 1,
-        [&](double x, double y, std::size_t) {
-          path += fmt::format("{}{:.1f} {:.1f}", starts ? "M" : "L", x_at(x), y_at(y));
-          starts = false;
-        },
-        [&] { starts = true; });
-    if (!path.empty()) svg.body += fmt::format("<path class=\"line s{}\" d=\"{}\"/>\n", i % 6, path);
-    if (series.name.empty()) continue;
-    svg.body += fmt::format("<path class=\"line s{}\" d=\"M{:.1f} {:.1f}h18\"/>\n", i % 6, legend_x, top - 16);
-    svg.body += svg_text(legend_x + 24, top - 12, series.name);
-    legend_x += 44 + 7 * columns(series.name);
+    double last = NAN;
+    const auto use = [&](double x, double y, std::size_t) {
+      last = y_at(y);
+      if (series.mark == Mark::dots)
+        svg_.body += fmt::format("<circle class=\"dot {}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", color,
+                                 x_at(x), last);
+      else
+        path += fmt::format("{}{:.1f} {:.1f}", starts ? "M" : "L", x_at(x), last);
+      starts = false;
+    };
+    for_each_point(series, frame_, 1, 1, use, [&] { starts = true; });
+    const std::string_view more = series.mark == Mark::thin     ? " thin"
+                                  : series.mark == Mark::dashes ? " dashes"
+                                                                : "";
+    if (!path.empty()) svg_.body += fmt::format("<path class=\"line {}{}\" d=\"{}\"/>\n", color, more, path);
+    if (!series.name.empty() && std::isfinite(last)) ends_.push_back({last, series.name, color});
   }
-  return svg;
+
+  double name_above(const Series& series, const std::string& color, double x) {
+    svg_.body += fmt::format("<path class=\"line {}\" d=\"M{:.1f} {:.1f}h18\"/>\n", color, x, top_ - 16);
+    svg_.body += svg_text(x + 24, top_ - 12, series.name);
+    return x + 44 + 7 * columns(series.name);
+  }
+
+  // Each at the height where its line ends, moved apart where they would touch.
+  void names_at_ends() {
+    std::stable_sort(ends_.begin(), ends_.end(), [](const End& a, const End& b) { return a.y < b.y; });
+    constexpr double line_height = 13;
+    for (std::size_t i = 1; i < ends_.size(); ++i)
+      ends_[i].y = std::max(ends_[i].y, ends_[i - 1].y + line_height);
+    double limit = top_ + height_;
+    for (std::size_t i = ends_.size(); i-- > 0; limit = ends_[i].y - line_height)
+      ends_[i].y = std::min(ends_[i].y, limit);
+    for (const End& end : ends_)
+      svg_.body += svg_text(left_ + width_ + 8, end.y + 4, end.name, "name " + end.color);
+  }
+
+  std::span<const Series> all_;
+  const PlotOptions& options_;
+  Frame frame_;
+  double width_, height_, left_ = 64, top_ = 0;
+  int widest_ = 0;
+  std::vector<End> ends_;
+  Svg svg_;
+};
+
+}  // namespace
+
+Svg svg_line_plot(std::span<const Series> all, const PlotOptions& options) {
+  return SvgPlot(all, options).drawn();
 }
 
 }  // namespace attune::show

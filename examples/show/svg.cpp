@@ -9,11 +9,12 @@
 namespace attune::show {
 namespace {
 
-// The colours of series are those of Okabe & Ito, which most colour-blind readers can tell apart; the dark ones are
-// lighter. Widths of text are of the font's, which the file does not bring along.
+// The colours of series are those of Okabe & Ito, which most colour-blind readers can tell apart; the dark
+// ones are lighter. Widths of text are of the font's, which the file does not bring along.
 constexpr std::string_view kStyle = R"(<style>
   svg { background: #ffffff; font-family: ui-sans-serif, system-ui, "DejaVu Sans", sans-serif; }
   text { fill: #24292f; font-size: 12px; }
+  rect { shape-rendering: crispEdges; }
   .small { font-size: 10px; fill: #57606a; }
   .title { font-size: 14px; font-weight: 600; }
   .axis { stroke: #57606a; fill: none; }
@@ -21,21 +22,31 @@ constexpr std::string_view kStyle = R"(<style>
   .masked { fill: #eef1f4; }
   .line { fill: none; stroke-width: 1.8; stroke-linejoin: round; }
   .band { stroke: none; opacity: 0.18; }
-  .dot { stroke: none; }
+  .dot.dot { stroke: none; }
+  .thin { stroke-width: 0.9; opacity: 0.45; }
+  .dashes { stroke-dasharray: 5 4; }
+  .guide { stroke: #57606a; stroke-dasharray: 2 3; fill: none; }
+  .name { stroke: none; }
+  .cell { font-size: 11px; } .cell.dark { fill: #0b0f14; } .cell.light { fill: #ffffff; }
+  .cell.halo { paint-order: stroke; stroke: #eef1f4; stroke-width: 5px; stroke-linejoin: round; }
+  .hatch { stroke: #8c959f; fill: none; stroke-width: 1.2; }
   .s0 { stroke: #0072b2; fill: #0072b2; } .s1 { stroke: #d55e00; fill: #d55e00; }
   .s2 { stroke: #009e73; fill: #009e73; } .s3 { stroke: #cc79a7; fill: #cc79a7; }
   .s4 { stroke: #a07800; fill: #a07800; } .s5 { stroke: #56b4e9; fill: #56b4e9; }
-  .line.line { fill: none; } .band.band { stroke: none; }
+  .s6 { stroke: #cf222e; fill: #cf222e; } .s7 { stroke: #6e7781; fill: #6e7781; }
+  .line.line { fill: none; } .name.name { stroke: none; } .band.band { stroke: none; }
   @media (prefers-color-scheme: dark) {
     svg { background: #0d1117; }
     text { fill: #e6edf3; }
     .small { fill: #9198a1; }
     .axis { stroke: #9198a1; }
     .grid { stroke: #2a313c; }
-    .masked { fill: #1c2129; }
+    .masked { fill: #1c2129; } .cell.halo { stroke: #1c2129; }
+    .guide { stroke: #9198a1; } .hatch { stroke: #6e7781; }
     .s0 { stroke: #58a6ff; fill: #58a6ff; } .s1 { stroke: #ff9b57; fill: #ff9b57; }
     .s2 { stroke: #3fd0a4; fill: #3fd0a4; } .s3 { stroke: #f0a6cf; fill: #f0a6cf; }
     .s4 { stroke: #e3b341; fill: #e3b341; } .s5 { stroke: #9bd8ff; fill: #9bd8ff; }
+    .s6 { stroke: #ff7b72; fill: #ff7b72; } .s7 { stroke: #8b949e; fill: #8b949e; }
   }
 </style>
 )";
@@ -52,6 +63,15 @@ std::string Svg::text(std::string_view title) const {
   return page + std::string(kStyle) + body + "</svg>\n";
 }
 
+std::string Svg::inline_text(std::string_view title) const {
+  std::string page =
+      fmt::format("<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" role=\"img\">\n", width, height);
+  if (!title.empty()) page += fmt::format("<title>{}</title>\n", svg_escape(title));
+  return page + body + "</svg>\n";
+}
+
+std::string_view svg_style() { return kStyle; }
+
 Svg svg_grid(const std::vector<Svg>& pictures, int across, std::string_view title) {
   Svg page;
   double top = 0;
@@ -63,7 +83,8 @@ Svg svg_grid(const std::vector<Svg>& pictures, int across, std::string_view titl
   for (std::size_t first = 0; first < pictures.size(); first += in_row) {
     double left = 0, height = 0;
     for (std::size_t i = first; i < std::min(first + in_row, pictures.size()); ++i) {
-      page.body += fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", left, top, pictures[i].body);
+      page.body +=
+          fmt::format("<g transform=\"translate({:.1f} {:.1f})\">\n{}</g>\n", left, top, pictures[i].body);
       left += pictures[i].width;
       height = std::max(height, pictures[i].height);
     }
@@ -96,9 +117,10 @@ std::string svg_escape(std::string_view text) {
   return safe;
 }
 
-std::string svg_text(double x, double y, std::string_view text, std::string_view style, std::string_view anchor) {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y, style,
-                     anchor, svg_escape(text));
+std::string svg_text(double x, double y, std::string_view text, std::string_view style,
+                     std::string_view anchor) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" class=\"{}\" text-anchor=\"{}\">{}</text>\n", x, y,
+                     style, anchor, svg_escape(text));
 }
 
 }  // namespace attune::show

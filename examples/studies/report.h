@@ -1,0 +1,54 @@
+// A study's report: one HTML file, read from disk, without network and without JavaScript.
+//
+// What stands in it is text until here, where it is escaped; pictures are SVG that was drawn for it. A strict
+// content security policy keeps the browser from fetching or running anything, whatever came in.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "attune/examples/show/svg.h"
+
+namespace attune::studies {
+
+// A picture with an address in the page, and what it says for those who do not see it.
+struct Panel {
+  show::Svg picture;
+  std::string title = {};  // spoken, not shown: the picture has its own
+  std::string id = {};     // "d128-adam": where "#d128-adam" leads
+};
+
+struct ReportTable {
+  std::string title = {};
+  std::vector<std::string> columns = {};
+  std::vector<std::vector<std::string>> rows = {};
+  std::vector<std::size_t> bad = {};  // rows that miss what they are compared with: in red
+};
+
+// One figure: what it is, its pictures side by side as far as there is room, what is seen, and what it is
+// held against.
+struct Figure {
+  std::string id, title;
+  std::string lead = {};  // a paragraph before it
+  std::vector<Panel> panels = {};
+  std::string caption = {};
+  std::vector<std::string> references = {};  // published or exact figures, and where they are from
+  std::vector<std::string> misses = {};      // where ours differ from these: in red
+  std::vector<ReportTable> tables = {};
+  bool small_panels = false;  // many of them, side by side on a phone, too
+};
+
+struct Report {
+  std::string title, question;
+  std::string headline = {};            // what was found, in a sentence
+  std::vector<std::string> notes = {};  // and what a reader should know before looking
+  std::vector<Figure> figures = {};
+  std::string method = {};                                         // a paragraph
+  std::vector<std::pair<std::string, std::string>> settings = {};  // name and value
+  std::string command = {};                                        // that makes this page
+};
+
+std::string html(const Report& report);
+
+}  // namespace attune::studies
