@@ -131,7 +131,7 @@ End at_zero(const ScopeState& scope, const std::vector<Reached>& flows, std::uin
   const std::string start = fmt::format("{} {}: the gradient that it passes back is zero", name, node.value.shape());
   const bool below = all_numbers(w.node(input).value, [](double x) { return x <= 0; });
   if (name == "relu" && below) return {start + ": none of its inputs is above 0", Why::dead, index};
-  if (is_any_of(name, {"softmax", "attention_weights"}))
+  if (is_any_of(name, {"softmax", "sparsemax", "entmax15", "attention_weights"}))
     return {start + ": in every row one weight is 1 and the others 0", Why::saturated, index};
   if (name == "attention" && values_are_reached(scope, flows, node))
     return {start + " to queries and keys: every query sees one key alone, or weighs one alone", Why::saturated, index};
