@@ -34,6 +34,8 @@ void RecordLog::note(std::uint32_t node, const std::source_location& where) {
   if (begins) begins(node);
 }
 
+void detail::forget(RecordLog* log) { delete log; }
+
 std::string detail::place_of(const ScopeState& scope, std::uint32_t node) {
   if (!scope.log) return "";
   const auto& places = scope.log->places;
@@ -322,9 +324,10 @@ std::optional<NonFinite> Tape::find_nonfinite() {
 std::string NonFinite::text() const {
   const std::string at = place.empty() ? "" : fmt::format(" ({})", place);
   const std::string where = fmt::format("[{}]", fmt::join(element, ", "));
-  if (phase == Phase::forward) return fmt::format("{} {}{}: element {} is {}", op, shape, at, where, number);
+  const std::string value = std::isnan(number) ? "nan" : fmt::format("{}", number);  // a NaN's sign says nothing
+  if (phase == Phase::forward) return fmt::format("{} {}{}: element {} is {}", op, shape, at, where, value);
   return fmt::format("the rule of {} {}{}: it makes element {} of the gradient of {} {}", op, shape, at, where, input,
-                     number);
+                     value);
 }
 
 }  // namespace attune
