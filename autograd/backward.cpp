@@ -93,6 +93,8 @@ class Running {
   ScopeState& scope_;
 };
 
+}  // namespace
+
 void add_delayed(std::size_t first) {
   Workspace& w = workspace();
   while (w.delayed.size() > first) {
@@ -100,17 +102,6 @@ void add_delayed(std::size_t first) {
     w.delayed.pop_back();
     kernels::copy(add_to(delayed.target), delayed.caught);
   }
-}
-
-}  // namespace
-
-void run_rule(const Node& node) {
-  Workspace& w = workspace();
-  const Arena::Mark scratch = w.arena.mark();
-  const std::size_t delayed = w.delayed.size();
-  node.rule(node.captures);
-  if (w.delayed.size() > delayed) add_delayed(delayed);
-  w.arena.rewind(scratch);
 }
 
 }  // namespace detail

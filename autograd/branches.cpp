@@ -79,6 +79,8 @@ std::vector<Branch> branches_of_scope() {
     if (node.value.dtype() == DType::i32) result.push_back({node.name, hash_of_integers(node.value)});
     else if (is_any_of(node.name, {"relu", "leaky_relu", "abs", "sign"}))
       result.push_back({node.name, hash_of_signs(workspace().node(node.inputs[0]).value)});
+    else if (is_any_of(node.name, {"sparsemax", "entmax15"}))
+      result.push_back({node.name, hash_of_signs(node.value)});  // its support
     else if (is_any_of(node.name, {"max", "min", "maximum", "minimum", "clamp"}))
       result.push_back({node.name, hash_of_choices(node)});
   }
@@ -105,7 +107,7 @@ std::vector<std::string> saturated_rows_of_scope() {
   std::vector<std::string> result;
   for (std::uint32_t index = w.innermost->first_node; index < w.node_count; ++index) {
     const Node& node = workspace().node(index);
-    if (!is_any_of(node.name, {"softmax", "attention_weights"}) || node.value.rank() == 0 || node.value.count() == 0)
+    if (!is_any_of(node.name, {"softmax", "sparsemax", "entmax15", "attention_weights"}) || node.value.rank() == 0 || node.value.count() == 0)
       continue;
     const Tensor y = values_of(node.value), x = values_of(workspace().node(node.inputs[0]).value);
     const Index length = y.shape().last(), rows = y.count() / length;

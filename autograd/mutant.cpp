@@ -4,8 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "attune/autograd/op.h"
-#include "attune/autograd/workspace.h"
+#include "attune/autograd/reverse.h"
 
 namespace attune {
 

@@ -45,7 +45,7 @@ void check_sealed(const Node& input, const ScopeState& scope, const source_locat
 }
 
 // For whoever checks the tape.
-void note(const ScopeState& scope, std::uint32_t index, const source_location& where) {
+[[gnu::noinline, gnu::cold]] void note(const ScopeState& scope, std::uint32_t index, const source_location& where) {
   if (scope.log) scope.log->note(index, where);
 }
 
@@ -269,7 +269,7 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
 namespace detail {
 
 namespace {
-void tell_recorded(std::uint32_t index) {
+[[gnu::noinline, gnu::cold]] void tell_recorded(std::uint32_t index) {
   Workspace& w = workspace();
   if (!w.node(index).rule) return;
   if (w.mutate) (*w.mutate)(index);

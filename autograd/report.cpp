@@ -34,6 +34,8 @@ void RecordLog::note(std::uint32_t node, const std::source_location& where) {
   if (begins) begins(node);
 }
 
+void detail::forget(RecordLog* log) { delete log; }
+
 std::string detail::place_of(const ScopeState& scope, std::uint32_t node) {
   if (!scope.log) return "";
   const auto& places = scope.log->places;
@@ -131,7 +133,7 @@ End at_zero(const ScopeState& scope, const std::vector<Reached>& flows, std::uin
   const std::string start = fmt::format("{} {}: the gradient that it passes back is zero", name, node.value.shape());
   const bool below = all_numbers(w.node(input).value, [](double x) { return x <= 0; });
   if (name == "relu" && below) return {start + ": none of its inputs is above 0", Why::dead, index};
-  if (is_any_of(name, {"softmax", "attention_weights"}))
+  if (is_any_of(name, {"softmax", "sparsemax", "entmax15", "attention_weights"}))
     return {start + ": in every row one weight is 1 and the others 0", Why::saturated, index};
   if (name == "attention" && values_are_reached(scope, flows, node))
     return {start + " to queries and keys: every query sees one key alone, or weighs one alone", Why::saturated, index};
@@ -322,9 +324,10 @@ std::optional<NonFinite> Tape::find_nonfinite() {
 std::string NonFinite::text() const {
   const std::string at = place.empty() ? "" : fmt::format(" ({})", place);
   const std::string where = fmt::format("[{}]", fmt::join(element, ", "));
-  if (phase == Phase::forward) return fmt::format("{} {}{}: element {} is {}", op, shape, at, where, number);
+  const std::string value = std::isnan(number) ? "nan" : fmt::format("{}", number);  // a NaN's sign says nothing
+  if (phase == Phase::forward) return fmt::format("{} {}{}: element {} is {}", op, shape, at, where, value);
   return fmt::format("the rule of {} {}{}: it makes element {} of the gradient of {} {}", op, shape, at, where, input,
-                     number);
+                     value);
 }
 
 }  // namespace attune

@@ -9,6 +9,19 @@ namespace attune::detail {
 // Every version is checked before the first rule runs, so that nothing is half done.
 void check_unchanged(const ScopeState& scope);
 
+// Adds what a rule caught because its place was not distinct.
+void add_delayed(std::size_t first);
+
+// One rule, and what it left to do.
+inline void run_rule(const Node& node) {
+  Workspace& w = workspace();
+  const Arena::Mark scratch = w.arena.mark();
+  const std::size_t delayed = w.delayed.size();
+  node.rule(node.captures);
+  if (w.delayed.size() > delayed) add_delayed(delayed);
+  w.arena.rewind(scratch);
+}
+
 inline void seed_gradient(Var y, const ConstView* seed) {
   Out place = add_to(y);
   if (seed) kernels::copy(place, *seed);

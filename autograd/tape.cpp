@@ -32,7 +32,7 @@ Var leaf(const char* name, const View& value, const detail::StorageRef& storage,
 }
 
 // A constant of another type than its tensor.
-ConstView converted(const Tensor& tensor, DType dtype) {
+[[gnu::noinline, gnu::cold]] ConstView converted(const Tensor& tensor, DType dtype) {
   const View copy = saved(tensor.shape(), dtype);
   kernels::copy(copy, tensor.to(dtype));
   return copy;
@@ -92,7 +92,8 @@ Scope::~Scope() {
   w.node_count = state_->first_node;
   w.borrowed.resize(state_->first_borrowed);
   w.innermost = state_->outer;
-  delete state_->log;
+  if (state_->log) [[unlikely]]
+    detail::forget(state_->log);
   w.arena.rewind(state_->mark);
 }
 

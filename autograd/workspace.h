@@ -163,6 +163,8 @@ struct RecordLog {
 
   void note(std::uint32_t node, const std::source_location& where);
 };
+// Out of the way of tapes that have none.
+[[gnu::noinline, gnu::cold]] void forget(RecordLog* log);
 // "blocks.1.mlp, gelu.h:12"; empty where nothing is known.
 std::string place_of(const ScopeState& scope, std::uint32_t node);
 
@@ -274,9 +276,6 @@ inline void* gradient_data(const Node& node) {
 }
 inline const Layout& gradient_layout(const Node& node) { return node.place ? node.place->layout : node.value.layout(); }
 inline View gradient_place(const Node& node) { return View(gradient_data(node), gradient_layout(node)); }
-
-// One rule, and what it left to do.
-void run_rule(const Node& node);
 
 ScopeState::Leaf& find_leaf(ScopeState& scope, const ParameterState* parameter);
 void grow_leaves(ScopeState& scope);

@@ -284,7 +284,7 @@ class Verification {
     });
     loss_();
     for (std::string& line : detail::saturated_rows_of_scope())
-      if (line.rfind("softmax", 0) == 0) report_.notes.push_back(std::move(line));
+      if (line.rfind("attention_weights", 0) != 0) report_.notes.push_back(std::move(line));
   }
   void count_saturated(const TapPoint& at) {
     const Tensor weights = values_of(at.value.value());

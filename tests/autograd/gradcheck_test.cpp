@@ -479,3 +479,14 @@ TEST_CASE("a value that is not finite is a failure that names the op") {
   CHECK_FALSE(report);
   CHECK(report.failure.find("the function's value is not finite: log [2] (log.h:") == 0);
 }
+
+TEST_CASE("a row of sparsemax at the edge of its support is a kink, and one that is one-hot passes nothing") {
+  Tensor edge = tensor({1, 0}, f64), apart = tensor({{3, 0}, {0.25, 0}}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return sparsemax(v) * v; }, edge);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[0].excluded == 2);
+  CHECK(report.inputs[0].kinks == std::vector<std::string>{"sparsemax"});
+  const GradcheckReport half = gradcheck([](Var v) { return sparsemax(v); }, apart);
+  CHECK_MESSAGE(half.passed(), half.text());
+  CHECK(has_note(half, "sparsemax [2, 2]: 1 of 2 rows are saturated"));
+}
