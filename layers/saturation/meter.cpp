@@ -9,6 +9,7 @@
 
 #include "attune/autograd/checkpoint.h"
 #include "attune/layers/saturation/attention_rows.h"
+#include "attune/layers/saturation/normalizer_rows.h"
 #include "attune/lib/kernels/gemm.h"
 #include "attune/lib/math.h"
 #include "attune/lib/threads.h"
@@ -127,6 +128,7 @@ struct AttentionMeter::Call {
   std::string path;
   Index number;
   kernels::Attention call;  // plain views: they may be read on any thread
+  Normalizer normalizer;
   Var q, k, y;
   bool with_gradient;
   std::optional<ConstView> dy;
@@ -208,9 +210,17 @@ void AttentionMeter::hear(const detail::AttentionCall& call, Var y) {
   const std::string path = current_path();
   const Index number =
       std::count_if(calls_.begin(), calls_.end(), [&](const Call& c) { return c.path == path; });
-  calls_.push_back({path, number, call.values(), call.q, call.k, y, y.needs_grad(), {}});
+  calls_.push_back({path,
+                    number,
+                    call.values(),
+                    call.normalizer,
+                    call.given_q.value_or(call.q),
+                    call.k,
+                    y,
+                    y.needs_grad(),
+                    {}});
   if (y.needs_grad()) {
-    for (const Var x : {y, call.q, call.k})
+    for (const Var x : {y, calls_.back().q, call.k})
       if (x.needs_grad()) keep_grad(x);
   } else {
     measure(calls_.back());  // its scope may end before read()
@@ -257,8 +267,8 @@ namespace {
 
 // What one row says, into element `at` of each field.
 void note_row(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
-              std::span<double> weights) {
-  const RowStatistics s = row_statistics(row.scores, weights);
+              Normalizer normalizer, std::span<double> weights) {
+  const RowStatistics s = row_statistics(row.scores, normalizer, weights);
   fields[kEntropy][at] = s.normalized_entropy();
   fields[kEffective][at] = s.entropy;  // its exp later, of all rows at once
   fields[kParticipation][at] = s.participation();
@@ -276,10 +286,10 @@ void note_row(std::vector<double>* fields, std::size_t at, const detail::Attenti
 
 // dL/ds = p (g - p·g), g = dL/dp.
 void note_slopes(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
-                 std::span<const double> weights) {
+                 Normalizer normalizer, std::span<const double> weights) {
   thread_local std::vector<double> slopes;
   slopes.resize(weights.size());
-  apply_jacobian_of_weights(slopes, weights, row.weight_slopes);
+  apply_jacobian(slopes, weights, row.weight_slopes, normalizer);
   double weight_squares = 0, score_squares = 0;
   for (std::size_t j = 0; j < weights.size(); ++j) {
     if (std::isfinite(row.scores[j])) weight_squares += row.weight_slopes[j] * row.weight_slopes[j];
@@ -307,8 +317,8 @@ void AttentionMeter::read_rows(const Call& call, Index head, HeadReading& readin
                                    const auto at = static_cast<std::size_t>(entry * queries + row.query);
                                    thread_local std::vector<double> weights;
                                    weights.resize(row.scores.size());
-                                   note_row(rows.numbers, at, row, weights);
-                                   if (dy) note_slopes(rows.numbers, at, row, weights);
+                                   note_row(rows.numbers, at, row, call.normalizer, weights);
+                                   if (dy) note_slopes(rows.numbers, at, row, call.normalizer, weights);
                                  });
     }
   });
@@ -401,7 +411,8 @@ void AttentionMeter::read_repairs(const Call& call, Index head, HeadReading& rea
       for (Index entry = first; entry < last; ++entry)
         detail::each_attention_row(
             call.call, {entry, head}, 0, queries, nullptr, change, [&](const detail::AttentionRow& row) {
-              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row, {});
+              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row,
+                       call.normalizer, {});
             });
     });
     Counterfactual what{.entropy = spread_of(rows.pick(kEntropy)).median,
