@@ -203,6 +203,7 @@ AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOpti
   }
   if (options.dropout > 0 && is_training()) call.dropout = kernels::dropout_mask(draw_stream(where), options.dropout);
   if (options.ssmax) call.q = mul(call.q, factor_log_keys(call, 1));
+  if (!(call.q == q)) call.given_q = q;
   add_normalizer(call, options);
   return call;
 }

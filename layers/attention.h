@@ -102,6 +102,7 @@ struct AttentionCall {
   std::optional<kernels::DropoutMask> dropout;
   Normalizer normalizer = Normalizer::softmax;
   std::optional<Var> less_log_keys = {};  // sigmoid: -ln n [..., Hq, L, 1]
+  std::optional<Var> given_q = {};        // the caller's, where a learned scale or ssmax made another of it
 
   bool is_softmax() const { return normalizer == Normalizer::softmax || normalizer == Normalizer::softmax1; }
   kernels::Attention values() const;

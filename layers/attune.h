@@ -29,6 +29,7 @@
 #include "attune/layers/position.h"
 #include "attune/layers/saturation/meter.h"
 #include "attune/layers/saturation/monte_carlo.h"
+#include "attune/layers/saturation/normalizer_rows.h"
 #include "attune/layers/saturation/row_statistics.h"
 #include "attune/layers/saturation/theory.h"
 #include "attune/layers/tap.h"
