@@ -7,21 +7,17 @@
 
 #include "arguments.h"
 #include "attune/examples/show/progress.h"
-#include "attune/examples/show/table.h"
 #include "command.h"
 
 namespace attune::program {
 namespace {
 
 int list_studies(const Arguments& a) {
-  show::Table studies({{"study"}, {"asks"}});
-  for (const studies::Study* study : studies::all_studies()) studies.row({study->name, study->question});
-  fmt::print("{}", studies.text(a.out()));
   for (const studies::Study* study : studies::all_studies()) {
-    fmt::print("\nThe axes of {}, for --axes:\n\n", study->name);
-    show::Table axes({{"axis"}, {"is"}, {"as a rule"}});
-    for (const studies::Axis& axis : study->axes) axes.row({axis.name, axis.meaning, axis.usual});
-    fmt::print("{}", axes.text(a.out()));
+    fmt::print("{}\n  {}\n  Its axes, and what they are where nothing is said:\n",
+               show::paint(a.out(), show::Style::bold, study->name), study->question);
+    for (const studies::Axis& axis : study->axes)
+      fmt::print("    {:<11}{:<9}{}\n", axis.name, axis.usual, axis.meaning);
   }
   return kDone;
 }

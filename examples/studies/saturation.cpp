@@ -310,7 +310,8 @@ Run plain(const Run& run) {
 
 std::vector<Run> plan(const Request& request) {
   std::vector<Run> wanted, runs;
-  add_theory(wanted, request.size);
+  const auto names_kind = [](const auto& axis) { return axis.first == "kind"; };
+  if (std::none_of(request.axes.begin(), request.axes.end(), names_kind)) add_theory(wanted, request.size);
   if (request.axes.empty()) {
     add_training(wanted, request.size);
     add_collapse(wanted, request.size);
