@@ -4,7 +4,8 @@
 //   CHECK_FALSE(verify(model, loss));
 //
 // While one lives, the rules of matching ops that this thread's tapes record do what they do, and then what they wrote is
-// changed before it is added. Nothing else is slower for it, and tapes that are open already are not touched.
+// changed before it is added. Nothing else is slower for it, and tapes that are open already are not touched. It must
+// outlive the tapes that it changed.
 #pragma once
 
 #include <functional>

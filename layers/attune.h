@@ -4,6 +4,7 @@
 #include "attune/autograd/checkpoint.h"
 #include "attune/autograd/forward.h"
 #include "attune/autograd/gradcheck.h"
+#include "attune/autograd/mutant.h"
 #include "attune/autograd/op_checks.h"
 #include "attune/autograd/ops.h"
 #include "attune/autograd/parameter.h"

@@ -299,6 +299,7 @@ class Verification {
       open += others > 0;  // a query that sees one key alone has nothing to choose
       saturated += others > 0 && others < 1e-12;
     }
+    report_.saturated += saturated;
     if (saturated > 0)
       report_.notes.push_back(fmt::format(
           "{}: {} of {} rows of attention are saturated (1 - the largest weight is below 1e-12): no gradient that f64 could "
@@ -357,7 +358,7 @@ Verdict VerifyReport::verdict() const {
     return std::any_of(parameters.begin(), parameters.end(), [=](const auto& p) { return p.verdict == verdict; });
   };
   if (!failure.empty() || !ops.passed() || any(Verdict::wrong)) return Verdict::wrong;
-  return any(Verdict::cannot_tell) ? Verdict::cannot_tell : Verdict::right;
+  return any(Verdict::cannot_tell) || saturated > 0 ? Verdict::cannot_tell : Verdict::right;
 }
 
 double VerifyReport::forward_error() const {

@@ -57,6 +57,7 @@ struct VerifyReport {
   OpChecks ops;
   std::vector<ParameterReport> severed;  // parameters that no gradient reaches, and why
   std::vector<std::string> notes;        // what the check could not see
+  Index saturated = 0;                   // rows of attention that no gradient passes: the verdict is then not right
   std::string failure;                   // why nothing could be checked
   // That an element which is off by a thousandth of the largest passes all projections: the largest over parameters.
   double miss_probability = 0;

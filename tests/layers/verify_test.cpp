@@ -155,6 +155,8 @@ TEST_CASE("a saturated model: what could not be verified is said, with its layer
   CHECK_MESSAGE(report.passed(), report.text());
   CHECK(has_note(report, "blocks.0.attention: "));
   CHECK(has_note(report, "rows of attention are saturated"));
+  CHECK(report.saturated > 0);
+  CHECK(report.verdict() == Verdict::cannot_tell);
 }
 
 TEST_CASE("a gradient that is mostly zeros is said to be") {
