@@ -193,8 +193,8 @@ double estimate(const Run& run) {
                steps = static_cast<double>(options.steps);
   const double learned = std::min(steps, options.adam ? 11000 / d * (sigma > 1.4 ? 1.6 : 1) : 4500 / d + 60);
   const bool all = options.keep_maps || sigma > 3 || options.rule == Rule::softcap_10_raw;
-  const double per_step = 3.5e-4 + 4.0e-6 * d + 3.2e-8 * d * d + 3e-6 * n, per_measurement = 4 * per_step;
-  return (all ? steps : learned) * per_step + 26 * (all ? 1 : learned / steps) * per_measurement;
+  const double per_step = 2.2e-4 + 2.2e-6 * d + 1.2e-8 * d * d + 3e-6 * n, per_measurement = 4 * per_step;
+  return (all ? steps : learned) * per_step + 30 * (all ? 1 : learned / steps) * per_measurement;
 }
 
 void add(std::vector<Run>& runs, const AxisValues& values) {
@@ -234,35 +234,37 @@ std::string gain_for(double sigma, const std::string& width, const std::string& 
 // Everything that gives scores the same deviation at first, whatever the rule and the width.
 void add_collapse(std::vector<Run>& runs, Size size) {
   const bool quick = size == Size::quick;
-  const std::vector<double> sigmas =
-      quick ? std::vector<double>{.3, 1, 2, 3.5, 8} : std::vector<double>{.1, .3, 1, 2, 2.63, 3.5, 5, 8, 12};
+  const std::vector<double> sigmas = quick ? std::vector<double>{.3, 1, 2, 2.63, 3.5, 8}
+                                           : std::vector<double>{.1, .3, 1, 2, 2.63, 3.5, 5, 8, 12};
   for (const std::string width : {"32", "128"})
     for (const std::string rule : {"1/sqrt", "1"})
       for (const double sigma : sigmas) {
-        if (quick && width == "32" && rule == "1") continue;
         const std::string gain = gain_for(sigma, width, rule);
         if (gain != "1")
           add(runs, {{"d", {width}},
                      {"rule", {rule}},
                      {"gain", {gain}},
                      {"seed", seeds(quick                ? 1
-                                    : size == Size::full ? 3
-                                                         : 2)}});
+                                    : size == Size::full ? 10
+                                                         : 3)}});
       }
 }
 
 void add_training(std::vector<Run>& runs, Size size) {
   if (size == Size::quick) {
-    add(runs, {{"d", {"32", "128"}},
-               {"rule", {"1", "1/sqrt", "1/d", "qknorm"}},
-               {"optimizer", {"adam", "sgd"}},
-               {"seed", seeds(3)}});
+    const AxisValues rest = {
+        {"rule", {"1", "1/sqrt", "1/d", "qknorm"}}, {"optimizer", {"adam", "sgd"}}, {"seed", seeds(3)}};
+    for (const auto& [d, steps] : {std::pair("8", "1500"), std::pair("32", "600"), std::pair("128", "600")}) {
+      AxisValues values = {{"d", {d}}, {"steps", {steps}}};
+      values.insert(values.end(), rest.begin(), rest.end());
+      add(runs, values);
+    }
   } else {
     const bool full = size == Size::full;
     const Words few = {"1", "1/sqrt", "1/d", "qknorm"};
     // Narrow heads need more steps, wide ones have longer steps.
     const auto sweep = [&](const std::string& d, const std::string& steps) {
-      AxisValues values = {{"d", {d}}, {"rule", rule_names()}, {"seed", seeds(full ? 5 : 3)}};
+      AxisValues values = {{"d", {d}}, {"rule", rule_names()}, {"seed", seeds(full ? 10 : 5)}};
       if (steps != "600") values.emplace_back("steps", Words{steps});
       add(runs, values);
       values[1].second = full ? rule_names() : few;
@@ -279,7 +281,7 @@ void add_training(std::vector<Run>& runs, Size size) {
 
 void add_rest(std::vector<Run>& runs, Size size) {
   if (size == Size::quick) return;
-  const int count = size == Size::full ? 5 : 3;
+  const int count = size == Size::full ? 10 : 5;
   add(runs, {{"normaliser", {"softmax1", "sigmoid", "sparsemax", "entmax15"}},
              {"rule", {"1", "1/sqrt"}},
              {"seed", seeds(count)}});
@@ -287,7 +289,7 @@ void add_rest(std::vector<Run>& runs, Size size) {
     for (const std::string n : {"4", "16", "32", "128"})
       if (n != "32" || sigma > 1) {
         if (n == "32" && (sigma == 2 || sigma == 8)) continue;  // part of the collapse
-        AxisValues values = {{"rule", {"1/sqrt"}}, {"n", {n}}, {"seed", seeds(size == Size::full ? 3 : 2)}};
+        AxisValues values = {{"rule", {"1/sqrt"}}, {"n", {n}}, {"seed", seeds(size == Size::full ? 10 : 3)}};
         if (sigma > 1) values.insert(values.begin() + 1, {"gain", {gain_for(sigma, "128", "1/sqrt")}});
         if (n == "32") values.erase(values.begin() + 2);
         add(runs, values);
@@ -296,7 +298,7 @@ void add_rest(std::vector<Run>& runs, Size size) {
     add(runs, {{"d", {"32"}},
                {"rule", {"1", "1/sqrt", "1/d", "8/d", "qknorm", "softcap15"}},
                {"lr", {"0.003", "0.01", "0.03", "0.1", "0.3"}},
-               {"seed", seeds(2)}});
+               {"seed", seeds(5)}});
 }
 
 // Without the settings that are as usual, so that a run has one name, whichever sweep it is part of.

@@ -747,37 +747,43 @@ Figure keys_figure(const std::vector<Result>& results) {
 
 Figure normaliser_figure(const std::vector<Result>& results) {
   Figure figure{.id = "normalisers", .title = "Other normalisers"};
-  std::vector<Series> lines;
+  if (values_of(results, "training", "normaliser").size() < 2) return figure;
   ReportTable table{
       .title = "Steps to 0.9, each seed (– never, with the accuracy at the end), and rows at the start"};
   table.columns = {"normaliser",      "rule", "steps", "entropy at first", "median ‖J‖F at first",
                    "stuck at the end"};
-  int color = 0;
-  for (const std::string& normaliser : normaliser_names())
-    for (const std::string rule : {"1/sqrt", "1"}) {
+  for (const std::string rule : {"1/sqrt", "1"}) {
+    std::vector<Series> lines;
+    int color = 0;
+    for (const std::string& normaliser : normaliser_names()) {
       const auto chosen = select(results, {{"normaliser", normaliser}, {"rule", rule}});
       if (chosen.empty()) continue;
-      add_courses(lines, chosen, "accuracy", normaliser + ", " + rule_title(rule), color++);
+      add_courses(lines, chosen, "accuracy", normaliser, color++);
       table.rows.push_back({normaliser, rule_title(rule), steps_of_seeds(chosen),
                             fmt::format("{:.3f}", median_outcome(chosen, "entropy")),
                             fmt::format("{:.3g}", median_outcome(chosen, "jacobian_median")),
                             fmt::format("{:.2f}", median_outcome(chosen, "stuck_last"))});
     }
-  if (values_of(results, "training", "normaliser").size() < 2) return figure;
-  figure.panels.push_back({show::svg_line_plot(lines, {.title = "Adam, d = 128",
-                                                       .x_label = "steps",
-                                                       .y_label = "accuracy",
-                                                       .log_x = true,
-                                                       .svg_width = 420,
-                                                       .svg_height = 250,
-                                                       .end_labels = true,
-                                                       .x_range = {1, 600},
-                                                       .y_range = {0, 1}}),
-                           "Accuracy by normaliser", ""});
+    figure.panels.push_back({show::svg_line_plot(lines, {.title = rule_title(rule) + ", Adam, d = 128",
+                                                         .x_label = "steps",
+                                                         .y_label = "accuracy",
+                                                         .log_x = true,
+                                                         .svg_width = 300,
+                                                         .svg_height = 230,
+                                                         .end_labels = true,
+                                                         .x_range = {1, 600},
+                                                         .y_range = {0, 1}}),
+                             "Accuracy by normaliser, " + rule_title(rule), ""});
+  }
   figure.caption =
       "softmax1 adds one score of 0 whose weight is lost; sigmoid gates each key for itself, with a bias of "
-      "−ln n, so that the weights start near a sum of 1.";
-  figure.references = {"Miller 2023; Ramapuram et al. 2024, arXiv:2409.04431."};
+      "−ln n. "
+      "Sparsemax and entmax give keys a weight of exactly 0, and a row that has one key left has a gradient "
+      "of exactly 0: "
+      "they saturate harder than softmax, at scores of deviation 1 already.";
+  figure.references = {
+      "Miller 2023; Ramapuram et al. 2024, arXiv:2409.04431; Martins & Astudillo 2016, arXiv:1602.02068; "
+      "Peters et al. 2019, arXiv:1905.05702."};
   figure.tables.push_back(std::move(table));
   return figure;
 }
@@ -854,13 +860,15 @@ std::string headline(const std::vector<Result>& results) {
                                   : "a head that divides by √d does not learn either";
   if (std::isfinite(t90))
     return fmt::format(
-        "At d = {} an unscaled head starts with {:.0f} % of its rows dead and needs {:.0f} steps for what "
+        "At d = {} an unscaled head starts with {:.0f}\u00a0% of its rows dead and needs {:.0f} steps for "
+        "what "
         "{}.",
         d, 100 * median_outcome(raw, "dead"), t90, reached);
   return fmt::format(
-      "At d = {}, attention without 1/√d starts with {:.0f} % of its rows dead; after {:.0f} steps {:.0f} % "
-      "are dead, {:.0f} % while they look at a wrong key, and it is right in "
-      "{:.0f} % of cases, on a task that {}.",
+      "At d = {}, attention without 1/√d starts with {:.0f}\u00a0% of its rows dead; after {:.0f} steps "
+      "{:.0f}\u00a0% "
+      "are dead, {:.0f}\u00a0% while they look at a wrong key, and it is right in "
+      "{:.0f}\u00a0% of cases, on a task that {}.",
       d, 100 * median_outcome(raw, "dead"), median_outcome(raw, "steps_made"),
       100 * median_outcome(raw, "dead_last"), 100 * median_outcome(raw, "stuck_last"),
       100 * median_outcome(raw, "accuracy"), reached);

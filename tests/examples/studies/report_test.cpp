@@ -48,7 +48,7 @@ TEST_CASE("report: a strict policy, and nothing from elsewhere") {
   const std::string page = html(sample());
   CHECK(
       has(page,
-          "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'"));
+          "http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:;"));
   CHECK_FALSE(has(page, "http://"));
   CHECK_FALSE(has(page, "https://"));
   CHECK_FALSE(has(page, " src=\""));
