@@ -53,7 +53,7 @@ class Report {
 
   std::string text(const show::Terminal& out) const {
     using enum show::Align;
-    show::Table table({{what_}, {"shape"}, {"forward", right}, {"differences", right}, {"f32", right}, {"verdict"}});
+    show::Table table({{what_}, {"shape"}, {"forward", right}, {"numeric", right}, {"f32", right}, {"verdict"}});
     for (std::size_t i = 0; i < lines_.size(); ++i) {
       const Line& line = lines_[i];
       if (std::find(rules_.begin(), rules_.end(), i) != rules_.end()) table.rule();
@@ -65,8 +65,8 @@ class Report {
                      (line.why.empty() ? "" : ": " + line.why)});
     }
     std::string page = table.text(out) +
-                       "\nDigits in which the gradient agrees with forward mode (exact), with differences of the values\n"
-                       "(as many as these have), and of f32 with f64.\n";
+                       "\nDigits in which the gradient agrees with forward mode, which is exact; with\n"
+                       "differences of the values, as many as these have; and in f32 with f64.\n";
     for (const std::string& note : notes_) page += "\n" + note + "\n";
     page += fmt::format("\n{} of {} right", count(Verdict::right), lines_.size());
     if (const auto wrong = count(Verdict::wrong)) page += fmt::format(", {} WRONG", wrong);
@@ -111,7 +111,7 @@ class Report {
 Line line_of(const std::string& name, const GradcheckReport& report) {
   Line line{name, "", 16, 16, NAN, report.verdict(), report.failure};
   for (const GradcheckInput& input : report.inputs) {
-    line.shape += (line.shape.empty() ? "" : " ") + fmt::format("{}", input.shape);
+    line.shape += (line.shape.empty() ? "" : " ") + fmt::format("{}", fmt::join(input.shape, "×"));
     line.forward = std::min(line.forward, digits_of(input.forward_error));
     line.differences = std::min(line.differences, digits_of(input.error));
     for (const std::string& kink : input.kinks) line.why = "elements at a kink of " + kink + " left out";
@@ -143,7 +143,7 @@ void add_notes(Report& report, const std::string& name, const VerifyReport& veri
 // A whole model in a line: the least of its parameters' digits.
 Line line_of(const std::string& name, const VerifyReport& verified) {
   Line line{name, "", 16, 16, 16, verified.verdict(), verified.failure};
-  line.shape = fmt::format("{} parameters, {} ops", verified.parameters.size(), verified.ops.ops);
+  line.shape = fmt::format("{} tensors, {} ops", verified.parameters.size(), verified.ops.ops);
   for (const VerifiedParameter& p : verified.parameters) {
     if (p.verdict == Verdict::cannot_tell) continue;
     line.forward = std::min(line.forward, digits_of(p.forward_error));
@@ -179,10 +179,10 @@ void add_layers(Report& report) {
   layer("Mlp, gelu", Mlp({.width = 8}, random));
   layer("Mlp, swiglu", Mlp({.width = 8, .activation = Activation::swiglu}, random));
   layer("MultiHeadAttention", MultiHeadAttention({.width = 8, .heads = 2, .mask = Mask::causal()}, random));
-  layer("MultiHeadAttention, grouped, sinks",
+  layer("the same, grouped, sinks",
         MultiHeadAttention({.width = 8, .heads = 4, .kv_heads = 2, .sinks = true}, random));
   MultiHeadAttention cross({.width = 8, .memory_width = 8, .heads = 2}, random);
-  add_model(report, "MultiHeadAttention, cross", cross, [&] { return cubes(cross(x, memory)); });
+  add_model(report, "the same, cross", cross, [&] { return cubes(cross(x, memory)); });
   layer("EncoderLayer", EncoderLayer({.width = 8, .heads = 2, .activation = Activation::gelu}, random));
   DecoderLayer decoder({.width = 8, .heads = 2, .activation = Activation::gelu}, random);
   add_model(report, "DecoderLayer", decoder, [&] { return cubes(decoder(x, memory)); });
@@ -199,7 +199,7 @@ void add_models(Report& report) {
   GptOptions modern = plain;
   modern.heads = 4, modern.kv_heads = 2, modern.width = 16, modern.tied = false, modern.bias = false;
   modern.positions = Positions::rope, modern.normalize = Normalize::rms, modern.activation = Activation::swiglu;
-  gpt("Gpt, RoPE, RMSNorm, SwiGLU, grouped", modern);
+  gpt("Gpt, RoPE, RMS, SwiGLU", modern);
   modern.dropout = 0.2;
   gpt("the same with dropout", modern);
 }
