@@ -1,12 +1,11 @@
-// Reading a tape in reverse: where gradients live, the loop over the rules, and the report on what did not get one.
+// Reading a tape in reverse: where gradients live, and what is checked before the first rule runs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "attune/autograd/op.h"
-#include "attune/autograd/tape.h"
-#include "attune/autograd/workspace.h"
+#include "attune/autograd/reverse.h"
 
 namespace attune {
 namespace detail {
@@ -41,7 +40,8 @@ const char* user_of(std::uint32_t index, const ScopeState& scope) {
   return "an op";
 }
 
-// Every version is checked before the first rule runs, so that nothing is half done.
+}  // namespace
+
 void check_unchanged(const ScopeState& scope) {
   Workspace& w = workspace();
   for (std::size_t i = scope.first_borrowed; i < w.borrowed.size(); ++i) {
@@ -58,6 +58,8 @@ void check_unchanged(const ScopeState& scope) {
     }
   }
 }
+
+namespace {
 
 // The same for where gradients of parameters go: each has its place there, of its type.
 void check_sink(const ScopeState& scope, GradientSet& sink) {
@@ -91,6 +93,8 @@ class Running {
   ScopeState& scope_;
 };
 
+}  // namespace
+
 void add_delayed(std::size_t first) {
   Workspace& w = workspace();
   while (w.delayed.size() > first) {
@@ -100,40 +104,6 @@ void add_delayed(std::size_t first) {
   }
 }
 
-void run_rule(const Node& node) {
-  Workspace& w = workspace();
-  const Arena::Mark scratch = w.arena.mark();
-  const std::size_t delayed = w.delayed.size();
-  node.rule(node.captures);
-  if (w.delayed.size() > delayed) add_delayed(delayed);
-  w.arena.rewind(scratch);
-}
-
-void seed_gradient(Var y, const ConstView* seed) {
-  Out place = add_to(y);
-  if (seed) kernels::copy(place, *seed);
-  else kernels::fill(place, 1);
-}
-
-// Runs every rule from node `last` down to the first of the scope. probe(index) sees each node as it is passed, when
-// all that used it has been differentiated.
-template <class Probe>
-void reverse(const ScopeState& scope, std::uint32_t last, Probe&& probe) {
-  Workspace& w = workspace();
-  for (std::uint32_t index = last + 1; index-- > scope.first_node;) {
-    Node& node = w.node(index);
-    if (!node.needs_grad) continue;
-    const Node& root = w.node(node.root);
-    probe(index, node);
-    if (!root.gradient) continue;
-    if (node.rule) run_rule(node);
-    if (node.root != index || belongs_to_parameter(node, scope)) continue;
-    if (node.keep && !scope.probing) w.kept.push_back(index);
-    else free_gradient(node, scope);
-  }
-}
-
-}  // namespace
 }  // namespace detail
 
 using detail::Node;
@@ -186,102 +156,6 @@ void Tape::differentiate(Var y, const ConstView* seed, const BackwardOptions& op
       options.ready(detail::ParameterAccess::from(passed.parameter->shared_from_this()));
   });
   scope.interrupted = false;
-}
-
-// -- The report.
-
-namespace {
-
-enum class Reached : std::uint8_t { no, zero, yes };
-
-bool is_zero(const ConstView& x) {
-  return visit(x.dtype(), [&]<class T>() {
-    const Tensor copy = Tensor::copy_of(x);
-    const auto numbers = copy.data<T>();
-    return std::all_of(numbers.begin(), numbers.end(), [](const T& number) {
-      if constexpr (std::is_same_v<T, dual>) return number.value == 0 && number.tangent == 0;
-      else return number == T{};
-    });
-  });
-}
-
-// Which gradients flow where: for each node of the scope, found by running the rules once more. Gradients that the
-// user keeps, and the parameters' own, stand aside meanwhile.
-std::vector<Reached> flows_of(ScopeState& scope) {
-  auto& w = workspace();
-  const std::uint32_t count = w.node_count - scope.first_node;
-  std::vector<void*> gradients(count);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Node& node = w.node(scope.first_node + i);
-    gradients[i] = std::exchange(node.gradient, nullptr);
-    node.touched = false;
-  }
-  std::vector<Reached> flows(count, Reached::no);
-  scope.probing = true;
-  const bool sparing = std::exchange(scope.sparing, true);
-  const ConstView seed = *scope.seed;
-  detail::seed_gradient(VarAccess::make(scope.start, scope.generation), &seed);
-  detail::reverse(scope, scope.start, [&](std::uint32_t index, const Node& node) {
-    const Node& root = w.node(node.root);
-    if (root.gradient) flows[index - scope.first_node] = is_zero(gradient_place(node)) ? Reached::zero : Reached::yes;
-  });
-  scope.probing = false;
-  scope.sparing = sparing;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    Node& node = w.node(scope.first_node + i);
-    node.gradient = gradients[i];
-    node.touched = gradients[i] != nullptr;
-  }
-  return flows;
-}
-
-// Follows what was computed from a parameter up to where no gradient comes back, and says which op that is.
-std::string end_of_path(const ScopeState& scope, const std::vector<Reached>& flows, std::uint32_t parameter) {
-  auto& w = workspace();
-  std::vector<bool> downstream(flows.size(), false);
-  downstream[parameter - scope.first_node] = true;
-  std::uint32_t last = parameter;
-  for (std::uint32_t index = parameter + 1; index < w.node_count; ++index) {
-    const Node& node = w.node(index);
-    for (std::uint16_t i = 0; i < node.input_count; ++i) {
-      const std::uint32_t input = node.inputs[i];
-      if (input < scope.first_node || !downstream[input - scope.first_node]) continue;
-      downstream[index - scope.first_node] = true;
-      last = index;
-      if (flows[index - scope.first_node] != Reached::yes || flows[input - scope.first_node] == Reached::yes) continue;
-      const Node& from = w.node(input);
-      return from.needs_grad ? fmt::format("{} {}: the gradient that it passes back is zero", node.name, node.value.shape())
-                             : fmt::format("{} {}: it passes no gradient back", from.name, from.value.shape());
-    }
-  }
-  if (last == parameter) return "nothing: no op used it";
-  return fmt::format("{} {}: backward started from nothing that depends on it", w.node(last).name,
-                     w.node(last).value.shape());
-}
-
-}  // namespace
-
-std::vector<ParameterReport> Tape::report() {
-  using Gradient = ParameterReport::Gradient;
-  auto& w = workspace();
-  ScopeState& scope = *state_;
-  check(scope.seed && w.innermost == &scope, "report: run backward on this tape first, and ask it before other scopes open");
-  detail::check_unchanged(scope);
-  const std::vector<Reached> flows = flows_of(scope);
-  std::vector<ParameterReport> result;
-  for (std::uint32_t index = scope.first_node; index < scope.first_node + flows.size(); ++index) {
-    const Node& node = w.node(index);
-    if (!node.parameter) continue;
-    const Reached flow = flows[index - scope.first_node];
-    const std::string& name = node.parameter->name;
-    ParameterReport line{name.empty() ? fmt::format("{}", node.value.shape()) : name, Gradient::missing, ""};
-    if (flow == Reached::yes) line.gradient = Gradient::reached;
-    else if (flow == Reached::zero) line.gradient = Gradient::zero;
-    if (!node.needs_grad) line.ended_at = "its start: it is not trainable";
-    else if (flow != Reached::yes) line.ended_at = end_of_path(scope, flows, index);
-    result.push_back(std::move(line));
-  }
-  return result;
 }
 
 }  // namespace attune

@@ -23,7 +23,9 @@ Mode mode_of(const ScopeState& scope) {
 // A scope that computes as the tape around it does, but does not record.
 class Unrecorded : public Scope {
  public:
-  explicit Unrecorded(const ScopeState& around) : Scope(false, around.training, around.random) { state_->sealed = true; }
+  explicit Unrecorded(const ScopeState& around) : Scope(false, around.training, around.random) {
+    state_->sealed = state_->attended = true;
+  }
 };
 
 // A tape that computes for the second time.
@@ -127,7 +129,8 @@ void backward(Recomputed call, const void* f, std::span<const Var> inputs, Mode 
 
 Var checkpoint(Recomputed call, const void* f, std::span<const Var> inputs, std::source_location where) {
   const ScopeState& scope = open_scope(where);
-  if (!scope.records) return call(f, inputs);
+  // Who checks each op wants to see those inside, not one that hides them.
+  if (!scope.records || (scope.log && scope.log->recorded)) return call(f, inputs);
   const Mode mode = mode_of(scope);
   const std::span<const Var> kept = saved(inputs);
   const Forward done = forward(call, f, inputs, where);

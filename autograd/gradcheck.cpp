@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <map>
 #include <optional>
 
 #include "attune/autograd/op.h"
@@ -21,6 +22,11 @@ struct Variable {
   Shape shape;
   std::function<std::span<double>()> numbers;  // counts as a change
   std::optional<Tensor> gradient;
+};
+
+// u·(tangent of f), and the size of what was summed.
+struct ForwardSum {
+  double sum = 0, terms = 0;
 };
 
 // Dropout drops the same at each evaluation.
@@ -44,6 +50,30 @@ class Evaluation {
       size_ = std::max(size_, std::abs(next));
     }
     return sum + lost;
+  }
+
+  // u·(tangent of f), in dual numbers.
+  ForwardSum forward() {
+    Rng random = random_of_tapes(seed_);
+    const Tape scope({.random = &random, .constants = DType::dual});
+    return forward(f_());
+  }
+  ForwardSum forward(Var y) {
+    const Tensor tangents = tangents_of(y.value());
+    ForwardSum result;
+    const auto weights = upstream(y.shape()).data<double>();
+    for (std::size_t i = 0; i < weights.size(); ++i) {
+      result.sum += weights[i] * tangents.data<double>()[i];
+      result.terms += std::abs(weights[i] * tangents.data<double>()[i]);
+    }
+    return result;
+  }
+
+  std::vector<detail::Branch> branches() {
+    Rng random = random_of_tapes(seed_);
+    const Tape scope({.random = &random});
+    f_();
+    return detail::branches_of_scope();
   }
 
   const Tensor& upstream(const Shape& shape) {
@@ -79,71 +109,261 @@ class Moved {
   double before_;
 };
 
-double numeric_derivative(Evaluation& f, const Variable& variable, std::size_t element, double h) {
-  const auto at = [&](double shift) {
-    Moved x(variable.numbers()[element]);
-    *x += shift;
-    return f();
-  };
-  const double near = at(h) - at(-h), far = at(2 * h) - at(-2 * h);
-  return (8 * near - far) / (12 * h);
+// A step that is a power of two, so that x + h loses as little as can be.
+double first_step(double x, double scale, double share) {
+  const double size = std::max(std::abs(x), scale);
+  return std::isfinite(size) && size > 0 ? std::exp2(std::round(std::log2(share * size))) : share;
 }
 
-// A step that is a power of two, so that x + h loses as little as can be.
-double step_for(double x, double share) { return std::exp2(std::round(std::log2(share * std::max(1.0, std::abs(x))))); }
+double root_mean_square(std::span<const double> x) {
+  double sum = 0;
+  for (const double number : x) sum += number * number;
+  return x.empty() || !std::isfinite(sum) ? 0 : std::sqrt(sum / static_cast<double>(x.size()));
+}
 
-GradcheckInput compare(Evaluation& f, const Variable& variable, const GradcheckOptions& options) {
-  GradcheckInput result{.name = variable.name, .shape = variable.shape, .missing = !variable.gradient};
-  const auto count = static_cast<std::size_t>(variable.shape.count());
-  const auto wanted = options.elements > 0 ? static_cast<std::size_t>(options.elements) : count;
-  const std::size_t stride = std::max<std::size_t>(1, count / std::max<std::size_t>(1, wanted));
-  double largest_difference = -1, smallest_step = std::numeric_limits<double>::infinity();
-  bool finite = true;
-  for (std::size_t element = 0; element < count; element += stride) {
-    const double h = step_for(variable.numbers()[element], options.step);
-    const double numeric = numeric_derivative(f, variable, element, h);
-    const double analytic = variable.gradient ? variable.gradient->data<double>()[element] : 0;
-    const double difference = std::abs(analytic - numeric);
-    finite = finite && std::isfinite(analytic) && std::isfinite(numeric);
-    smallest_step = std::min(smallest_step, h);
-    result.largest = std::max(result.largest, std::abs(numeric));
-    if (!(difference <= largest_difference)) {
-      largest_difference = std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-      result.worst = static_cast<Index>(element);
-      result.analytic = analytic;
-      result.numeric = numeric;
+// Derivatives by forward mode, one element at a time; or why there are none.
+class Forward {
+ public:
+  // set(input, element, tangent) moves in dual numbers, evaluate() gives u·(tangent of f).
+  using Set = std::function<void(std::size_t input, std::size_t element, double tangent)>;
+  using Evaluate = std::function<ForwardSum()>;
+  Forward(Set set, Evaluate evaluate) : set_(std::move(set)), evaluate_(std::move(evaluate)) {}
+
+  std::optional<ForwardSum> operator()(std::size_t input, std::size_t element) {
+    if (!failure_.empty()) return std::nullopt;
+    try {
+      set_(input, element, 1);
+      const ForwardSum sum = evaluate_();
+      set_(input, element, 0);
+      return sum;
+    } catch (const std::invalid_argument& error) {  // as where a rule of one's own knows f64 alone
+      failure_ = error.what();
+      return std::nullopt;
     }
   }
-  if (count == 0) {
-    result.passed = true;
-    return result;
+  const std::string& failure() const { return failure_; }
+
+ private:
+  Set set_;
+  Evaluate evaluate_;
+  std::string failure_;
+};
+
+// One element, by all three.
+struct Element {
+  double analytic = 0;
+  Slope numeric;
+  std::optional<double> forward;
+};
+
+class Comparison {
+ public:
+  Comparison(Evaluation& f, Forward& forward, const Variable& variable, std::size_t number,
+             const GradcheckOptions& options)
+      : f_(f), forward_(forward), variable_(variable), number_(number), options_(options) {}
+
+  GradcheckInput run() {
+    result_.name = variable_.name;
+    result_.shape = variable_.shape;
+    result_.missing = !variable_.gradient;
+    const std::map<std::size_t, Element> elements = measure();
+    for (const auto& [index, element] : elements) {
+      result_.largest = std::max(result_.largest, size_of(element));
+      smallest_step_ = std::min(smallest_step_, element.numeric.step);
+    }
+    // f is exact to some units in the last place of its largest term; a difference quotient divides that by h.
+    rounding_ = 64 * kEpsilon * std::max(f_.size(), 1e-300) / smallest_step_;
+    // Forward and reverse mode round what cancels, whose size is that of f over that of the input.
+    exact_rounding_ = 64 * kEpsilon * (forward_terms_ + (scale_ > 0 ? f_.size() / scale_ : 0));
+    result_.absolute = result_.largest <= rounding_;
+    if (result_.absolute) exact_rounding_ = std::max(exact_rounding_, rounding_);
+    for (const auto& [index, element] : elements) judge(index, element);
+    conclude();
+    return result_;
   }
-  // f is exact to some units in the last place of its largest term; a difference quotient divides that by h.
-  const double rounding = 64 * std::numeric_limits<double>::epsilon() * std::max(f.size(), 1e-300) / smallest_step;
-  result.absolute = result.largest <= rounding;
-  result.error = result.largest > 0 ? largest_difference / result.largest : largest_difference > 0 ? HUGE_VAL : 0;
-  const bool close = result.absolute ? largest_difference <= rounding : result.error <= options.tolerance;
-  result.passed = finite && close && (!result.missing || result.absolute);
-  return result;
+
+ private:
+  static constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+
+  // The true size, as far as it is known.
+  static double size_of(const Element& e) { return std::abs(e.forward ? *e.forward : e.numeric.value); }
+
+  std::map<std::size_t, Element> measure() {
+    std::map<std::size_t, Element> elements;
+    const auto count = static_cast<std::size_t>(variable_.shape.count());
+    const auto wanted = options_.elements > 0 ? static_cast<std::size_t>(options_.elements) : count;
+    const std::size_t stride = std::max<std::size_t>(1, count / std::max<std::size_t>(1, wanted));
+    scale_ = root_mean_square(variable_.numbers());
+    double largest = 0;
+    for (std::size_t index = 0; index < count; index += stride) {
+      Element& element = elements[index];
+      element.analytic = variable_.gradient ? variable_.gradient->data<double>()[index] : 0;
+      if (const auto exact = forward_(number_, index)) {
+        element.forward = exact->sum;
+        forward_terms_ = std::max(forward_terms_, exact->terms);
+      }
+      largest = std::max({largest, element.forward ? std::abs(*element.forward) : 0, std::abs(element.numeric.value)});
+      element.numeric = slope(index, h(index), 1e-3 * options_.tolerance * largest);
+      largest = std::max(largest, std::abs(element.numeric.value));
+    }
+    return elements;
+  }
+
+  double h(std::size_t index) { return first_step(variable_.numbers()[index], scale_, options_.step); }
+  double at(std::size_t index, double shift) {
+    Moved x(variable_.numbers()[index]);
+    *x += shift;
+    return f_();
+  }
+  Slope slope(std::size_t index, double first, double goal) {
+    return differentiate([&](double shift) { return at(index, shift); }, first, goal);
+  }
+  std::vector<detail::Branch> branches(std::size_t index, double shift) {
+    Moved x(variable_.numbers()[index]);
+    *x += shift;
+    return f_.branches();
+  }
+
+  void judge(std::size_t index, const Element& given) {
+    Element e = given;
+    if (is_far_off(e) && !is_smooth(index, e)) return;
+    ++result_.compared;
+    const double truth = e.forward ? *e.forward : e.numeric.value;
+    result_.zeros += std::abs(truth) <= (e.forward ? exact_rounding_ : rounding_);
+    finite_ = finite_ && std::isfinite(e.analytic) && std::isfinite(e.numeric.value);
+    double difference = std::abs(e.analytic - e.numeric.value);
+    if (std::isnan(difference)) difference = HUGE_VAL;
+    if (e.forward) {
+      const double apart = std::abs(e.analytic - *e.forward);
+      if (!(apart <= worst_forward_)) worst_forward_ = std::isnan(apart) ? HUGE_VAL : apart;
+    }
+    if (is_far_off(e)) wrong_ = true;
+    else if (difference > bound()) ++result_.unclear;
+    worst_bar_ = std::max(worst_bar_, e.numeric.bar);
+    if (difference > worst_) {
+      worst_ = difference;
+      result_.worst = static_cast<Index>(index);
+      result_.analytic = e.analytic;
+      result_.numeric = e.numeric.value;
+      result_.forward = e.forward.value_or(std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+
+  double bound() const { return result_.absolute ? rounding_ : options_.tolerance * result_.largest; }
+  // More than tolerance and error bar allow.
+  bool is_far_off(const Element& e) const {
+    return !(std::abs(e.analytic - e.numeric.value) <= std::max(bound(), 8 * e.numeric.bar));
+  }
+
+  // Whether the derivative that was missed exists: not at a kink. Smaller steps are tried, which may not reach it.
+  bool is_smooth(std::size_t index, Element& e) {
+    std::vector<std::string> ops;
+    double first = h(index);
+    for (int i = 0; i < 8; ++i, first /= 16) {
+      ops = differing(branches(index, -first), branches(index, first));
+      if (!ops.empty()) continue;
+      if (i > 0) e.numeric = slope(index, first, 0);
+      break;
+    }
+    if (ops.empty() && is_far_off(e) && has_two_slopes(index)) ops.push_back("an op whose two slopes differ");
+    if (ops.empty()) return true;
+    ++result_.excluded;
+    for (const std::string& op : ops)
+      if (std::find(result_.kinks.begin(), result_.kinks.end(), op) == result_.kinks.end()) result_.kinks.push_back(op);
+    return false;
+  }
+
+  // A kink at the very point: the slopes on its sides stay apart, however small the step, and the gradient is one of
+  // them or lies between.
+  bool has_two_slopes(std::size_t index) {
+    const double x = variable_.numbers()[index], here = at(index, 0);
+    const auto sides = [&](double step) {
+      return std::pair{(here - at(index, -step)) / step, (at(index, step) - here) / step};
+    };
+    const double step = std::exp2(std::round(std::log2(1e-6 * std::max({std::abs(x), scale_, 1e-6}))));
+    const auto [left, right] = sides(step);
+    const auto [closer_left, closer_right] = sides(step / 16);
+    const double apart = std::abs(right - left), closer = std::abs(closer_right - closer_left);
+    const double noise = 16 * kEpsilon * f_.size() / (step / 16);
+    const double analytic = variable_.gradient ? variable_.gradient->data<double>()[index] : 0;
+    const double slack = 0.01 * apart + noise;
+    const bool between = analytic >= std::min(left, right) - slack && analytic <= std::max(left, right) + slack;
+    return apart > 100 * noise && closer > 0.9 * apart && closer < 1.1 * apart && between;
+  }
+
+  void conclude() {
+    const double largest = result_.largest;
+    const auto share = [&](double difference) {
+      return largest > 0 ? difference / largest : difference > 0 ? HUGE_VAL : 0;
+    };
+    result_.error = share(std::max(0.0, worst_));
+    result_.bar = share(worst_bar_);
+    const bool exact = forward_.failure().empty();
+    result_.forward_error = exact ? share(std::max(0.0, worst_forward_)) : std::numeric_limits<double>::quiet_NaN();
+    if (exact && worst_forward_ > std::max(options_.forward_tolerance * largest, exact_rounding_) && result_.compared > 0)
+      wrong_ = true;
+    if (result_.missing && !result_.absolute && result_.compared > 0) wrong_ = true;
+    const bool nothing = result_.compared == 0 && variable_.shape.count() > 0;
+    const bool blind = !exact && result_.unclear > 0;
+    if (wrong_ || !finite_) result_.verdict = Verdict::wrong;
+    else if (nothing || blind || (result_.absolute && variable_.shape.count() > 0)) result_.verdict = Verdict::cannot_tell;
+    result_.passed = result_.verdict != Verdict::wrong;
+  }
+
+  Evaluation& f_;
+  Forward& forward_;
+  const Variable& variable_;
+  std::size_t number_;
+  const GradcheckOptions& options_;
+  GradcheckInput result_;
+  double scale_ = 0, smallest_step_ = std::numeric_limits<double>::infinity(), forward_terms_ = 0;
+  double rounding_ = 0, exact_rounding_ = 0;
+  double worst_ = -1, worst_forward_ = -1, worst_bar_ = 0;
+  bool wrong_ = false, finite_ = true;
+};
+
+void add_notes(GradcheckReport& report, Forward& forward, std::vector<std::string> saturated) {
+  if (!forward.failure().empty())
+    report.notes.push_back("no forward mode, differences alone: " + forward.failure());
+  for (std::string& line : saturated) report.notes.push_back(std::move(line));
+  for (const GradcheckInput& input : report.inputs) {
+    if (input.compared > 0 && 2 * input.zeros > input.compared)
+      report.notes.push_back(fmt::format("{}: the true gradient is 0 in {} of {} elements, where any rule of zeros is right",
+                                         input.name, input.zeros, input.compared));
+    if (input.excluded > 0)
+      report.notes.push_back(fmt::format("{}: {} elements at a kink of {} are left out", input.name, input.excluded,
+                                         fmt::join(input.kinks, ", ")));
+    if (input.unclear > 0)
+      report.notes.push_back(fmt::format("{}: for {} of {} elements the error bar of differences is too large to judge by",
+                                         input.name, input.unclear, input.compared));
+  }
 }
 
 // differentiate() runs f on the tape, and backward, and leaves the gradients in the variables.
-GradcheckReport check_gradients(std::vector<Variable>& variables, const std::function<Var()>& f,
-                                const std::function<void(Tape&, Evaluation&)>& differentiate,
+GradcheckReport check_gradients(std::vector<Variable>& variables, Evaluation& evaluate, Forward& forward,
+                                const std::function<void(Tape&, Evaluation&)>& differentiate_on,
                                 const GradcheckOptions& options) {
   GradcheckReport report;
-  Evaluation evaluate(f, options.seed);
   const double once = evaluate(), again = evaluate();
   if (std::memcmp(&once, &again, sizeof once) != 0) {
     report.failure = fmt::format("the function is not deterministic: {:.17g} first, then {:.17g}", once, again);
     return report;
   }
+  std::vector<std::string> saturated;
   {
     Rng random = random_of_tapes(options.seed);
-    Tape tape({.random = &random});
-    differentiate(tape, evaluate);
+    Tape tape({.random = &random, .places = true});
+    differentiate_on(tape, evaluate);
+    saturated = detail::saturated_rows_of_scope();
+    if (!std::isfinite(once)) {
+      const std::optional<NonFinite> found = tape.find_nonfinite();
+      report.failure = "the function's value is not finite" + (found ? ": " + found->text() : std::string());
+      return report;
+    }
   }
-  for (const Variable& variable : variables) report.inputs.push_back(compare(evaluate, variable, options));
+  for (std::size_t i = 0; i < variables.size(); ++i)
+    report.inputs.push_back(Comparison(evaluate, forward, variables[i], i, options).run());
+  add_notes(report, forward, std::move(saturated));
   return report;
 }
 
@@ -169,16 +389,27 @@ GradcheckReport gradcheck(const std::function<Var(std::span<const Var>)>& f, std
     for (const Tensor* input : inputs) vars.push_back(variable(*input));
     return vars;
   };
-  const auto forward = [&] { return f(leaves()); };
-  const auto differentiate = [&](Tape& tape, Evaluation& evaluate) {
+  Evaluation evaluate([&] { return f(leaves()); }, options.seed);
+  std::vector<Tensor> duals;
+  for (const Tensor* input : inputs) duals.push_back(input->to(DType::dual));
+  Evaluation evaluate_dual(
+      [&] {
+        std::vector<Var> vars;
+        for (const Tensor& input : duals) vars.push_back(variable(input));
+        return f(vars);
+      },
+      options.seed);
+  Forward forward([&](std::size_t i, std::size_t element, double tangent) { duals[i].data<dual>()[element].tangent = tangent; },
+                  [&] { return evaluate_dual.forward(); });
+  const auto differentiate_on = [&](Tape& tape, Evaluation& evaluation) {
     const std::vector<Var> vars = leaves();
     const Var y = f(vars);
     if (!y.needs_grad()) return;
-    tape.backward(y, evaluate.upstream(y.shape()));
+    tape.backward(y, evaluation.upstream(y.shape()));
     for (std::size_t i = 0; i < vars.size(); ++i)
       if (vars[i].has_grad()) variables[i].gradient = Tensor::copy_of(vars[i].grad());
   };
-  return check_gradients(variables, forward, differentiate, options);
+  return check_gradients(variables, evaluate, forward, differentiate_on, options);
 }
 
 GradcheckReport gradcheck_parameters(const ParameterList& parameters, const std::function<Var()>& f,
@@ -197,21 +428,69 @@ GradcheckReport gradcheck_parameters(const ParameterList& parameters, const std:
                          },
                          std::nullopt});
   }
-  const auto differentiate = [&](Tape& tape, Evaluation& evaluate) {
+  Evaluation evaluate(f, options.seed);
+  // In dual for one evaluation at a time, since differences need f64 in between.
+  std::size_t moved = 0, element = 0;
+  Forward forward([&](std::size_t i, std::size_t at, double) { moved = i, element = at; },
+                  [&] {
+                    const Cast cast(parameters, DType::dual);
+                    checked[moved]->value.as<dual>()[element].tangent = 1;
+                    return evaluate.forward();
+                  });
+  const auto differentiate_on = [&](Tape& tape, Evaluation& evaluation) {
     GradientSet gradients(parameters);
     const Var y = f();
     if (!y.needs_grad()) return;
-    tape.backward(y, evaluate.upstream(y.shape()), {.into = &gradients});
+    tape.backward(y, evaluation.upstream(y.shape()), {.into = &gradients});
     for (std::size_t i = 0; i < checked.size(); ++i) {
       const Parameter p = detail::ParameterAccess::from(checked[i]);
       if (gradients.has_grad(p)) variables[i].gradient = Tensor::copy_of(gradients.grad(p));
     }
   };
-  return check_gradients(variables, f, differentiate, options);
+  return check_gradients(variables, evaluate, forward, differentiate_on, options);
+}
+
+Slope differentiate(const std::function<double(double)>& f, double h, double goal) {
+  constexpr int kLevels = 20;
+  constexpr double kEpsilon = std::numeric_limits<double>::epsilon();
+  std::vector<double> before, now;
+  Slope best{std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), h};
+  double size = 0;
+  int worse = 0;
+  for (int level = 0; level < kLevels && worse < 3; ++level, h /= 2) {
+    const double ahead = f(h), behind = f(-h);
+    now.assign(1, (ahead - behind) / (2 * h));
+    if (!std::isfinite(now[0])) {
+      before.clear();
+      if (std::isnan(best.value)) best.step = h;
+      continue;
+    }
+    size = std::max({size, std::abs(ahead), std::abs(behind)});
+    // Each column takes one power of h² off the error: a(k) = (4^k a(k-1) - a'(k-1)) / (4^k - 1), a' of twice the step.
+    double power = 1, level_bar = std::numeric_limits<double>::infinity();
+    for (std::size_t k = 0; k < before.size(); ++k) {
+      power *= 4;
+      now.push_back((power * now[k] - before[k]) / (power - 1));
+      const double bar = std::max(std::abs(now[k + 1] - now[k]), std::abs(now[k + 1] - before[k])) + 2 * kEpsilon * size / h;
+      level_bar = std::min(level_bar, bar);
+      if (bar < best.bar) best = {now[k + 1], bar, h * std::exp2(static_cast<double>(k + 1))};
+    }
+    if (best.bar <= goal) break;
+    worse = level_bar > 2 * best.bar ? worse + 1 : 0;
+    std::swap(before, now);
+  }
+  return best;
 }
 
 bool GradcheckReport::passed() const {
   return failure.empty() && std::all_of(inputs.begin(), inputs.end(), [](const auto& input) { return input.passed; });
+}
+
+Verdict GradcheckReport::verdict() const {
+  if (!passed()) return Verdict::wrong;
+  const bool unclear = std::any_of(inputs.begin(), inputs.end(),
+                                   [](const auto& input) { return input.verdict == Verdict::cannot_tell; });
+  return unclear ? Verdict::cannot_tell : Verdict::right;
 }
 
 double GradcheckReport::error() const {
@@ -221,18 +500,40 @@ double GradcheckReport::error() const {
   return largest;
 }
 
+double GradcheckInput::digits() const {
+  const double relative = std::isnan(forward_error) ? error : forward_error;
+  return relative > 0 ? std::max(0.0, -std::log10(relative)) : 16;
+}
+
+namespace {
+std::string verdict_of(const GradcheckInput& input) {
+  if (input.verdict == Verdict::wrong)
+    return fmt::format("WRONG at element {}: analytic {:.12g}{}, numeric {:.12g}", input.worst, input.analytic,
+                       input.missing ? " (no gradient reached it)" : "", input.numeric) +
+           (std::isnan(input.forward) ? "" : fmt::format(", forward {:.12g}", input.forward));
+  if (input.verdict == Verdict::cannot_tell)
+    return input.compared == 0 ? "cannot tell: all of it is at kinks"
+           : input.absolute    ? "cannot tell: the true gradient is 0, to rounding"
+                               : "cannot tell at this precision";
+  return fmt::format("right, {:.0f} digits", std::floor(input.digits()));
+}
+}  // namespace
+
 std::string GradcheckReport::text() const {
   if (!failure.empty()) return "gradcheck: " + failure;
   std::size_t width = 5;
   for (const GradcheckInput& input : inputs) width = std::max(width, input.name.size());
-  std::string text = fmt::format("{:<{}}  {:>12}  {:>10}  {:>9}", "input", width, "shape", "max |n|", "error");
+  std::string text = fmt::format("{:<{}}  {:>12}  {:>10}  {:>11}  {:>7}  {:>7}", "input", width, "shape", "max |n|",
+                                 "differences", "bar", "forward");
   for (const GradcheckInput& input : inputs) {
-    text += fmt::format("\n{:<{}}  {:>12}  {:>10.3e}  {:>9}", input.name, width, fmt::format("{}", input.shape),
-                        input.largest, input.absolute ? "rounding" : fmt::format("{:.1e}", input.error));
-    if (input.passed) continue;
-    text += fmt::format("  WRONG at element {}: analytic {:.12g}{}, numeric {:.12g}", input.worst, input.analytic,
-                        input.missing ? " (no gradient reached it)" : "", input.numeric);
+    const std::string of_forward = std::isnan(input.forward_error) ? "-" : fmt::format("{:.1e}", input.forward_error);
+    text += fmt::format("\n{:<{}}  {:>12}  {:>10.3e}  {:>11}  {:>7}  {:>7}  {}", input.name, width,
+                        fmt::format("{}", input.shape), input.largest,
+                        input.absolute ? "rounding" : fmt::format("{:.1e}", input.error),
+                        input.absolute ? "-" : fmt::format("{:.0e}", input.bar), input.absolute ? "-" : of_forward,
+                        verdict_of(input));
   }
+  for (const std::string& note : notes) text += "\n  " + note;
   return text;
 }
 

@@ -38,10 +38,15 @@ bool is_dual_across_scopes(const Node& input, const ScopeState& scope) {
 
 // Inside of a checkpoint: Vars come in as arguments, or their gradient would be lost.
 void check_sealed(const Node& input, const ScopeState& scope, const source_location& where) {
-  const bool lost = input.needs_grad && scope.outer && input.generation == scope.outer->generation;
+  const bool lost = scope.sealed && input.needs_grad && scope.outer && input.generation == scope.outer->generation;
   if (lost)
     check(false, "{}: inside of a checkpoint, {} of shape {} is used but not given to it: its gradient would be lost",
           detail::op_name(where), input.name, input.value.shape());
+}
+
+// For whoever checks the tape.
+[[gnu::noinline, gnu::cold]] void note(const ScopeState& scope, std::uint32_t index, const source_location& where) {
+  if (scope.log) scope.log->note(index, where);
 }
 
 // What was lent to a scope around this one is watched by both.
@@ -88,7 +93,7 @@ Var output_of(const Shape& shape, std::span<const Var> inputs, std::span<const V
     needs_grad |= node.needs_grad && node.generation == scope.generation;
   }
   for (Var input : integers) need_value(VarAccess::node(input, where), scope);
-  if (scope.sealed) [[unlikely]]
+  if (scope.attended) [[unlikely]]
     for (Var input : inputs) check_sealed(VarAccess::node(input, where), scope, where);
   if (!typed || !is_float(typed->value.dtype())) [[unlikely]]
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where),
@@ -100,6 +105,8 @@ Var output_of(const Shape& shape, std::span<const Var> inputs, std::span<const V
   node.saves = saves == Saves::values;
   node.writable = true;
   if (scope.records) set_inputs(node, inputs, integers);
+  if (scope.attended) [[unlikely]]
+    note(scope, index, where);
   return VarAccess::make(index, scope.generation);
 }
 
@@ -218,13 +225,15 @@ Var scalar(double number, Var like, source_location where) {
     check(false, "{}: it computes with f32, f64 or dual, and got {}", detail::op_name(where), like.dtype(where));
   const View value = saved({}, like.dtype(where));
   kernels::fill(value, number);
-  return constant_of("scalar", value, where);
+  return constant_of("scalar", value, {}, where);
 }
 
-Var constant_of(const char* name, const View& value, source_location where) {
+Var constant_of(const char* name, const View& value, std::initializer_list<Var> from, source_location where) {
   const ScopeState& scope = open_scope(where);
   const std::uint32_t index = workspace().node_count;
-  push_root(name, scope.generation, value.data(), value.layout());
+  Node& node = push_root(name, scope.generation, value.data(), value.layout());
+  if (scope.records && from.size() > 0) set_inputs(node, {from.begin(), from.size()}, {});
+  if (scope.attended) note(scope, index, where);
   return VarAccess::make(index, scope.generation);
 }
 
@@ -245,6 +254,7 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
   node.needs_grad = needs_grad;
   node.memory = owner;
   if (scope.records) set_inputs(node, std::span(&x, 1), {});
+  if (scope.attended) note(scope, index, where);
   if (needs_grad && !value.is_contiguous()) {
     void* place = w.arena.allocate(sizeof(detail::GradientPlace), alignof(detail::GradientPlace));
     node.place = new (place) detail::GradientPlace{0, View(nullptr, value.shape(), value.dtype()).layout()};
@@ -258,6 +268,15 @@ Var alias_of(const char* name, Var x, const View& value, Flow flow, source_locat
 
 namespace detail {
 
+namespace {
+[[gnu::noinline, gnu::cold]] void tell_recorded(std::uint32_t index) {
+  Workspace& w = workspace();
+  if (!w.node(index).rule) return;
+  if (w.mutate) (*w.mutate)(index);
+  if (const RecordLog* log = w.innermost->log; log && log->recorded) log->recorded(index);
+}
+}  // namespace
+
 void* scope_memory(std::size_t bytes, std::size_t alignment) { return workspace().arena.allocate(bytes, alignment); }
 
 bool takes_rule(Var y, source_location where) { return VarAccess::node(y, where).needs_grad; }
@@ -268,6 +287,8 @@ void set_rule(const char* name, Var y, void (*rule)(const void*), const void* ca
   node.rule = rule;
   node.captures = captures;
   node.writable = false;
+  if (workspace().innermost->attended) [[unlikely]]
+    tell_recorded(VarAccess::index(y));
 }
 
 ViewPair views(Var x, source_location where) {
@@ -291,6 +312,7 @@ Var record_view(const char* name, Var x, const ViewPair& pair) {
   Node& node = push_root(name, scope.generation, pair.value.data(), pair.value.layout());
   node.memory = from.memory;
   if (scope.records) set_inputs(node, std::span(&x, 1), {});
+  if (scope.attended) note(scope, index, {});
   if (!own) return VarAccess::make(index, scope.generation);
   node.root = from.root;
   node.writable = from.writable;

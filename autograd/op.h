@@ -62,8 +62,9 @@ void add_to_stretched(Var x, const Shape& full, F&& write,
 
 // A constant of shape [], of the type of `like`.
 Var scalar(double number, Var like, std::source_location where = std::source_location::current());
-// A constant that shows memory of the scope, from saved().
-Var constant_of(const char* name, const View& value, std::source_location where = std::source_location::current());
+// A constant that shows memory of the scope, from saved(). `from` is what it was made of, for reports.
+Var constant_of(const char* name, const View& value, std::initializer_list<Var> from = {},
+                std::source_location where = std::source_location::current());
 
 // Memory for a rule's intermediate results, until the rule returns. Not set.
 View scratch(const Shape& shape, DType dtype);

@@ -31,6 +31,13 @@ Var leaf(const char* name, const View& value, const detail::StorageRef& storage,
   return VarAccess::make(index, scope.generation);
 }
 
+// A constant of another type than its tensor.
+[[gnu::noinline, gnu::cold]] ConstView converted(const Tensor& tensor, DType dtype) {
+  const View copy = saved(tensor.shape(), dtype);
+  kernels::copy(copy, tensor.to(dtype));
+  return copy;
+}
+
 bool has_gradient(const Node& node) {
   const Node& root = workspace().node(node.root);
   return root.gradient != nullptr && root.touched;
@@ -63,7 +70,11 @@ Scope::Scope(bool records, bool training, Rng* random) {
   void* memory = w.arena.allocate(sizeof(ScopeState), alignof(ScopeState));
   state_ = new (memory) ScopeState{w.innermost,     generation, w.node_count, w.borrowed.size(), w.kept.size(),
                                    w.delayed.size(), mark,       records,      training,       random};
-  state_->sparing = w.innermost && w.innermost->sparing;
+  if (w.innermost) {
+    state_->sparing = w.innermost->sparing;
+    state_->constants = w.innermost->constants;
+  }
+  state_->attended = w.mutate != nullptr;
   w.innermost = state_;
 }
 
@@ -81,6 +92,8 @@ Scope::~Scope() {
   w.node_count = state_->first_node;
   w.borrowed.resize(state_->first_borrowed);
   w.innermost = state_->outer;
+  if (state_->log) [[unlikely]]
+    detail::forget(state_->log);
   w.arena.rewind(state_->mark);
 }
 
@@ -119,7 +132,10 @@ Var detail::leaf_of_view(const char* name, const View& value, bool needs_grad, c
 
 Var::Var(const Tensor& tensor, Location where)
     : Var(leaf("constant", borrowed_view(tensor.view()), tensor.storage(), tensor.version(), false, where)) {
+  const std::optional<DType>& wanted = workspace().innermost->constants;
   if (tensor.dtype() == DType::dual) VarAccess::node(*this, where).value = without_tangents(tensor);
+  else if (wanted && is_float(tensor.dtype()) && tensor.dtype() != *wanted)
+    VarAccess::node(*this, where).value = converted(tensor, *wanted);
 }
 
 Var::Var(Tensor&& tensor, Location where) : Var(static_cast<const Tensor&>(tensor), where) { Tensor(std::move(tensor)); }

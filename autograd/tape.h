@@ -11,6 +11,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,14 +41,40 @@ class Scope {
 struct TapeOptions {
   bool training = true;   // whether dropout drops
   Rng* random = nullptr;  // where dropout draws what it drops: each takes one position. Outlives the tape
+  bool places = false;    // whether to remember where each op was recorded (layer, file and line), for reports
+  // What tensors of f32 and f64 become where they are used as constants, on this tape and inside of it: so a function
+  // with f32 data can be evaluated in f64, or differentiated forward in dual. Parameters are cast by Cast.
+  std::optional<DType> constants = {};
 };
 
 // What backward did for one parameter.
 struct ParameterReport {
   enum class Gradient { reached, zero, missing };
+  // Why a path ended. Gradients are zero for what is masked, dead (every input of a relu was below 0), saturated (every
+  // row of a softmax was one-hot) and zeroed (all else).
+  enum class Why { reached, frozen, unused, not_in_loss, detached, integers, masked, dead, saturated, zeroed };
   std::string parameter;  // its path in the model once an optimizer or flatten() has named it, else its shape
   Gradient gradient;
   std::string ended_at;  // where not reached: the last op on its way, and why it ended there
+  Why why = Why::reached;
+  std::string place = {};  // of that op, where the tape remembers places: "blocks.1.attention, softmax.h:18"
+
+  // "blocks.1.mlp.up.weight: only zeros: relu [2, 4] at blocks.1: ..."; empty where reached.
+  std::string text() const;
+};
+
+// The op that first made a number that is infinite or NaN out of numbers that are not.
+struct NonFinite {
+  enum class Phase { forward, backward };
+  Phase phase;
+  std::string op;  // or "parameter", "constant", where it came in with one
+  Shape shape;     // of the op's result; in backward, its rule wrote the number into the gradient of `input`
+  std::string input;
+  std::vector<Index> element;
+  double number;
+  std::string place;
+
+  std::string text() const;
 };
 
 struct BackwardOptions {
@@ -57,7 +84,9 @@ struct BackwardOptions {
 
 class Tape : public detail::Scope {
  public:
-  explicit Tape(const TapeOptions& options = {}) : Scope(true, options.training, options.random) {}
+  explicit Tape(const TapeOptions& options = {}) : Scope(true, options.training, options.random) {
+    if (options.places || options.constants) watch(options);
+  }
 
   // Adds dloss/dp to the gradient of every parameter p that the scalar `loss` depends on, and writes the gradients of
   // variables and of what was kept. Once per tape; nothing changes where it throws.
@@ -68,8 +97,12 @@ class Tape : public detail::Scope {
 
   // After backward, and before parameters change: one line for each parameter used on this tape.
   std::vector<ParameterReport> report();
+  // The first op whose result is not finite although all it was made of is; after backward, where there is none, the
+  // first rule that wrote such a gradient. What is hidden later, as scores of -inf by a softmax, does not count.
+  std::optional<NonFinite> find_nonfinite();
 
  private:
+  void watch(const TapeOptions& options);
   void differentiate(Var y, const ConstView* seed, const BackwardOptions& options);
 };
 

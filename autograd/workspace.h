@@ -6,7 +6,9 @@
 
 #include <array>
 #include <bit>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <source_location>
 #include <string>
 #include <utility>
@@ -148,6 +150,24 @@ struct Delayed {
   View caught;
 };
 
+// What a tape tells somebody who checks it. Ordinary tapes have none, and pay for none of it.
+struct RecordLog {
+  struct Place {
+    std::uint32_t node;
+    std::source_location where;
+    std::string path;
+  };
+  std::vector<Place> places;                        // in order of nodes
+  std::function<void(std::uint32_t)> begins = {};   // a node was made, and its op has not computed yet
+  std::function<void(std::uint32_t)> recorded = {};  // an op with a rule is complete
+
+  void note(std::uint32_t node, const std::source_location& where);
+};
+// Out of the way of tapes that have none.
+[[gnu::noinline, gnu::cold]] void forget(RecordLog* log);
+// "blocks.1.mlp, gelu.h:12"; empty where nothing is known.
+std::string place_of(const ScopeState& scope, std::uint32_t node);
+
 struct ScopeState {
   ScopeState* outer;
   std::uint32_t generation;
@@ -177,6 +197,9 @@ struct ScopeState {
   bool sealed = false;       // an op may not use a Var of the scope around, whose gradient would be lost
   bool again = false;        // computes what was computed before
   bool sparing = false;      // gradients of parameters stand aside: when probing, and for tapes inside of such rules
+  bool attended = false;     // sealed, or with a log, or with rules to be changed
+  RecordLog* log = nullptr;  // owned
+  std::optional<DType> constants = {};
 };
 
 struct Workspace {
@@ -191,6 +214,7 @@ struct Workspace {
   std::vector<Borrowed> borrowed;
   std::vector<std::uint32_t> kept;  // roots whose gradient outlived backward
   std::vector<Delayed> delayed;
+  std::function<void(std::uint32_t)>* mutate = nullptr;  // changes rules as they are recorded (mutant.h)
 
   Node& node(std::uint32_t index) { return nodes[index >> kNodeBits][index & (kNodesPerBlock - 1)]; }
   Node& push_node() {

@@ -7,25 +7,29 @@ FetchContent_Declare(fmt SYSTEM
   GIT_REPOSITORY https://github.com/fmtlib/fmt.git
   GIT_TAG a33701196adfad74917046096bf5a2aa0ab0bb50  # 9.1.0
   FIND_PACKAGE_ARGS 9 CONFIG)
+set(FMT_INSTALL ${ATTUNE_INSTALL})  # where fmt is not the system's, it is installed with Attune, which needs it
 
-FetchContent_Declare(spdlog SYSTEM
-  GIT_REPOSITORY https://github.com/gabime/spdlog.git
-  GIT_TAG 76fb40d95455f249bd70824ecfcae7a8f0930fa3  # 1.10.0
-  FIND_PACKAGE_ARGS 1.10 CONFIG)
-set(SPDLOG_FMT_EXTERNAL ON CACHE BOOL "one fmt in a program, not two")
+# Other projects that add Attune never need the rest.
+if(ATTUNE_DEVELOPER)
+  FetchContent_Declare(spdlog SYSTEM
+    GIT_REPOSITORY https://github.com/gabime/spdlog.git
+    GIT_TAG 76fb40d95455f249bd70824ecfcae7a8f0930fa3  # 1.10.0
+    FIND_PACKAGE_ARGS 1.10 CONFIG)
+  set(SPDLOG_FMT_EXTERNAL ON CACHE BOOL "one fmt in a program, not two")
 
-FetchContent_Declare(doctest SYSTEM
-  GIT_REPOSITORY https://github.com/doctest/doctest.git
-  GIT_TAG b7c21ec5ceeadb4951b00396fc1e4642dd347e5f  # 2.4.9
-  FIND_PACKAGE_ARGS 2.4 CONFIG)
-set(DOCTEST_WITH_TESTS OFF CACHE BOOL "doctest's own tests")
+  FetchContent_Declare(doctest SYSTEM
+    GIT_REPOSITORY https://github.com/doctest/doctest.git
+    GIT_TAG b7c21ec5ceeadb4951b00396fc1e4642dd347e5f  # 2.4.9
+    FIND_PACKAGE_ARGS 2.4 CONFIG)
+  set(DOCTEST_WITH_TESTS OFF CACHE BOOL "doctest's own tests")
 
-FetchContent_Declare(benchmark SYSTEM
-  GIT_REPOSITORY https://github.com/google/benchmark.git
-  GIT_TAG d572f4777349d43653b21d6c2fc63020ab326db2  # 1.7.1
-  FIND_PACKAGE_ARGS 1.7 CONFIG)
-set(BENCHMARK_ENABLE_TESTING OFF CACHE BOOL "Google Benchmark's own tests")
-set(BENCHMARK_ENABLE_INSTALL OFF CACHE BOOL "install Google Benchmark with Attune")
+  FetchContent_Declare(benchmark SYSTEM
+    GIT_REPOSITORY https://github.com/google/benchmark.git
+    GIT_TAG d572f4777349d43653b21d6c2fc63020ab326db2  # 1.7.1
+    FIND_PACKAGE_ARGS 1.7 CONFIG)
+  set(BENCHMARK_ENABLE_TESTING OFF CACHE BOOL "Google Benchmark's own tests")
+  set(BENCHMARK_ENABLE_INSTALL OFF CACHE BOOL "install Google Benchmark with Attune")
+endif()
 
 FetchContent_Declare(CLI11 SYSTEM
   GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git

@@ -1,10 +1,13 @@
 #include "attune/layers/attention.h"
 
+#include <vector>
+
 #include "attune/autograd/ops/detach.h"
 #include "attune/autograd/ops/mul.h"
 #include "attune/layers/composed_attention.h"
 #include "attune/lib/kernels/dropout.h"
 #include "attune/lib/kernels/masked.h"
+#include "attune/lib/math.h"
 
 namespace attune {
 namespace {
@@ -102,10 +105,15 @@ Tensor log_sum_exp_of(const AttentionCall& call, const View& statistics) {
   return result;
 }
 
-// What the taps show, and whether an observer put something else in its place: then nothing but this can go on.
+// What the taps show, and whether an observer put something else in its place: then nothing but this can go on, nor
+// where no kernel does the whole.
 struct Watched {
   Var scores, masked, weights;
   bool replaced_scores, replaced_weights;
+
+  bool goes_on(const AttentionCall& call) const {
+    return replaced_scores || replaced_weights || !call.is_softmax();
+  }
 };
 
 Watched show(const AttentionCall& call) {
@@ -122,7 +130,49 @@ Var weigh(const AttentionCall& call, const Watched& watched) {
                        watched.replaced_weights ? std::optional<Var>() : std::optional<Var>(watched.masked));
 }
 
+// factor ln n of each row [..., Hq, L, 1], n how many keys the mask lets it see; 0 where it sees none.
+Var factor_log_keys(const AttentionCall& call, double factor) {
+  Shape shape = shape_of_rows(call);
+  const View counts = saved(shape, i32);
+  kernels::visible_keys(counts, call.mask, shape_of_scores(call));
+  shape.append(1);
+  const View logs = saved(shape, call.q.dtype());
+  thread_local std::vector<double> known{0, 0};  // ln n by n
+  while (static_cast<Index>(known.size()) <= call.k.size(-2))
+    known.push_back(math::log(static_cast<double>(known.size())));
+  visit(logs.dtype(), [&]<class T>() {
+    if constexpr (!std::is_same_v<T, std::int32_t>)
+      for (Index row = 0; row < counts.count(); ++row) {
+        const double number = factor * known[static_cast<std::size_t>(counts.as<std::int32_t>()[row])];
+        if constexpr (std::is_same_v<T, dual>)
+          logs.as<T>()[row] = {number, 0};
+        else
+          logs.as<T>()[row] = static_cast<T>(number);
+      }
+  });
+  return constant_of("visible_keys", logs);
+}
+
+void add_normalizer(AttentionCall& call, const AttentionOptions& options) {
+  call.normalizer = options.normalizer;
+  if (options.normalizer == Normalizer::sigmoid) {
+    check(!options.sinks, "attention: sigmoid has no sum in which sinks could take part");
+    call.less_log_keys = factor_log_keys(call, -1);
+  }
+  if (options.normalizer == Normalizer::softmax1) {
+    check(!options.sinks, "attention: softmax1 is a sink of score 0, and cannot have others");
+    const View zero = saved({call.q.rank() >= 3 ? call.q.size(-3) : 1}, call.q.dtype());
+    kernels::fill(zero, 0);
+    call.sinks = constant_of("sink", zero);
+  }
+}
+
 }  // namespace
+
+const char* name_of(Normalizer normalizer) {
+  constexpr const char* names[] = {"softmax", "softmax1", "sigmoid", "sparsemax", "entmax15"};
+  return names[static_cast<int>(normalizer)];
+}
 
 AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
                                         std::source_location where) {
@@ -152,21 +202,23 @@ AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOpti
     call.q = mul(q, *learned);
   }
   if (options.dropout > 0 && is_training()) call.dropout = kernels::dropout_mask(draw_stream(where), options.dropout);
+  if (options.ssmax) call.q = mul(call.q, factor_log_keys(call, 1));
+  if (!(call.q == q)) call.given_q = q;
+  add_normalizer(call, options);
   return call;
 }
 
 Var attention(Var q, Var k, Var v, const AttentionOptions& options) {
   const AttentionCall call = detail::prepare_attention(q, k, v, options);
-  if (is_watched())
-    if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights)
-      return call.heard(weigh(call, watched));
+  if (is_watched() || !call.is_softmax())
+    if (const Watched watched = show(call); watched.goes_on(call)) return call.heard(weigh(call, watched));
   return call.heard(fused_attention(call, statistics_of(call)));
 }
 
 AttentionResult attention_with_weights(Var q, Var k, Var v, const AttentionOptions& options) {
   const AttentionCall call = detail::prepare_attention(q, k, v, options);
-  if (is_watched())
-    if (const Watched watched = show(call); watched.replaced_scores || watched.replaced_weights) {
+  if (is_watched() || !call.is_softmax())
+    if (const Watched watched = show(call); watched.goes_on(call)) {
       Tensor log_sum_exp(shape_of_rows(call), q.dtype());
       kernels::log_sum_exp(log_sum_exp, watched.masked.value());
       const Var y = call.heard(weigh(call, watched));

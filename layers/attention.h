@@ -41,7 +41,17 @@ class Scale {
   std::optional<Var> learned_;
 };
 
-// What happens to a score, in this order: scale, softcap, bias, mask, softmax.
+// How the scores of a row become weights; s are those of the keys that the query sees.
+enum class Normalizer {
+  softmax,   // exp(s) / sum exp(s)
+  softmax1,  // exp(s) / (1 + sum exp(s)) (Miller 2023, "Attention is off by one"): a sink whose score is 0
+  sigmoid,   // sigmoid(s - ln n), n the number of those keys (Ramapuram et al. 2024): no key knows of another
+  sparsemax,  // the nearest point of the simplex (Martins & Astudillo 2016): see ops/sparsemax.h
+  entmax15    // between softmax and sparsemax (Peters, Niculae & Martins 2019): see ops/entmax15.h
+};
+const char* name_of(Normalizer normalizer);
+
+// What happens to a score, in this order: scale, softcap, bias, mask, normalizer.
 struct AttentionOptions {
   Mask mask = {};
   Scale scale = {};
@@ -49,6 +59,8 @@ struct AttentionOptions {
   std::optional<Var> bias = {};   // is added to the scores, stretched to [..., Hq, L, S]; -inf hides that pair
   std::optional<Var> sinks = {};  // [Hq]: a score without a value that takes its part of each row (Xiao et al. 2023)
   double dropout = 0;             // the share of weights that training drops; the others grow by 1 / (1 - dropout)
+  Normalizer normalizer = Normalizer::softmax;  // all but softmax and softmax1 take memory for L times S numbers
+  bool ssmax = false;  // scores times ln n, n the keys that the mask lets a query see (SSMax: Nakanishi 2025)
 };
 
 // q [..., Hq, L, d], k [..., Hkv, S, d], v [..., Hkv, S, dv] -> [..., Hq, L, dv], with equal leading axes and any
@@ -60,7 +72,8 @@ struct AttentionOptions {
 //
 // It takes memory that grows with L + S, forward and backward (kernels/attention.h; Rabe & Staats 2021, Dao et al.
 // 2022). In training and under NoGrad the
-// same computation runs: the result of a query does not depend on L, S or the batch, to the bit.
+// same computation runs: the result of a query does not depend on L, S or the batch, to the bit. That is for softmax and
+// softmax1; other normalizers go step by step.
 // Shapes, masks, a bias or sinks that do not fit, Hq that is no multiple of Hkv, and numbers out of range are a
 // std::invalid_argument. Dropout draws from the tape's random numbers: Tape tape({.random = &rng}).
 // Taps: "scores" (scaled, before the softcap), "weights" (before dropout). Where an observer replaces one of them, the
@@ -87,7 +100,11 @@ struct AttentionCall {
   std::optional<Var> bias, sinks;
   kernels::AttentionMask mask;
   std::optional<kernels::DropoutMask> dropout;
+  Normalizer normalizer = Normalizer::softmax;
+  std::optional<Var> less_log_keys = {};  // sigmoid: -ln n [..., Hq, L, 1]
+  std::optional<Var> given_q = {};        // the caller's, where a learned scale or ssmax made another of it
 
+  bool is_softmax() const { return normalizer == Normalizer::softmax || normalizer == Normalizer::softmax1; }
   kernels::Attention values() const;
   Var heard(Var y) const;  // tells the listeners; returns y
   std::array<Var, 5> inputs() const;

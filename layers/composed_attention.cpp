@@ -5,6 +5,7 @@
 #include "attune/lib/kernels/gemm.h"
 #include "attune/lib/kernels/masked.h"
 #include "attune/lib/kernels/softmax.h"
+#include "attune/lib/kernels/sparse_softmax.h"
 
 namespace attune::detail {
 namespace {
@@ -102,15 +103,52 @@ Var masked_scores(const AttentionCall& call, Var scores) {
   });
 }
 
+namespace {
+
+// `shifted` is what sigmoid reads: masked - ln n.
+void normalize(const AttentionCall& call, const Out& y, const ConstView& masked, const View& shifted) {
+  switch (call.normalizer) {
+    case Normalizer::softmax:
+    case Normalizer::softmax1:
+      return kernels::softmax(y, masked);
+    case Normalizer::sigmoid:
+      kernels::add(shifted, masked, call.less_log_keys->value());
+      return kernels::sigmoid(y, shifted);
+    case Normalizer::sparsemax:
+      return kernels::sparsemax(y, masked);
+    case Normalizer::entmax15:
+      return kernels::entmax15(y, masked);
+  }
+}
+
+void normalize_backward(const AttentionCall& call, const Out& dx, const ConstView& dy, const ConstView& y,
+                        const ConstView& shifted) {
+  switch (call.normalizer) {
+    case Normalizer::softmax:
+    case Normalizer::softmax1:
+      return kernels::softmax_backward(dx, dy, y);  // dx = y (dy - dy·y)
+    case Normalizer::sigmoid:
+      return kernels::sigmoid_backward(dx, dy, shifted);  // dx = dy y (1 - y)
+    case Normalizer::sparsemax:
+      return kernels::sparsemax_backward(dx, dy, y);
+    case Normalizer::entmax15:
+      return kernels::entmax15_backward(dx, dy, y);
+  }
+}
+
+}  // namespace
+
 Var attention_weights(const AttentionCall& call, Var masked) {
   Var y = output(masked.shape(), {masked});
-  kernels::softmax(into(y), masked.value());
+  const bool keeps_shifted = call.normalizer == Normalizer::sigmoid;
+  const View shifted = keeps_shifted ? saved(masked.shape(), masked.dtype()) : View();
+  normalize(call, into(y), masked.value(), shifted);
   kernels::where_seen(into(y).view, into(y).view, masked.value());  // in a row of NaN, too
   record("attention_weights", y, [=] {
     if (Out d = add_to(masked)) {
       const View seen = scratch(y.shape(), y.dtype()), slopes = scratch(y.shape(), y.dtype());
       kernels::where_seen(seen, y.grad(), masked.value());
-      kernels::softmax_backward(slopes, seen, y.value());  // dx = y (dy - dy·y)
+      normalize_backward(call, slopes, seen, y.value(), shifted);
       kernels::where_seen(d, slopes, masked.value());
     }
   });

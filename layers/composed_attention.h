@@ -12,7 +12,7 @@ Var attention_scores(const AttentionCall& call);
 // From scores on: softcap, bias and mask, whose -inf is what hides a key; with sinks, a column for them follows.
 Var masked_scores(const AttentionCall& call, Var scores);
 
-// Softmax of those, without the sinks' column: [..., Hq, L, S]. What is hidden is exactly 0.
+// The normalizer of those, without the sinks' column: [..., Hq, L, S]. What is hidden is exactly 0.
 Var attention_weights(const AttentionCall& call, Var masked);
 
 // Dropout, and the sum over the values. `masked` tells what is hidden; where there is none, a weight of 0 does.

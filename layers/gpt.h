@@ -29,6 +29,10 @@ struct GptOptions {
   Activation activation = Activation::gelu;
   Scale scale = {};  // on the attention scores
   double softcap = 0;
+  Normalizer normalizer = Normalizer::softmax;  // this and the next three as in MultiHeadAttentionOptions
+  bool ssmax = false;
+  bool qk_norm = false;
+  std::optional<double> learned_scale = {};
   double dropout = 0;       // of embeddings, weights, and what is added to the stream: Tape tape({.random = &rng})
   double deviation = 0.02;  // of initial weights; those that write into the residual stream get Init::residual
 };

@@ -1,5 +1,9 @@
 #include "attune/layers/multi_head_attention.h"
 
+#include <cmath>
+
+#include "attune/autograd/ops/l2_normalize.h"
+
 namespace attune {
 namespace {
 
@@ -13,6 +17,7 @@ MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
         "attention: a width of {} does not divide among {} heads", o.width, o.heads);
   if (o.key_width <= 0) o.key_width = o.width / o.heads;
   if (o.value_width <= 0) o.value_width = o.width / o.heads;
+  if (o.qk_norm && !o.learned_scale) o.learned_scale = std::sqrt(static_cast<double>(o.key_width));
   check(!(o.rope && o.memory_width > 0), "attention: rope has no meaning between a sequence and a memory");
   return o;
 }
@@ -52,6 +57,10 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& given, R
   }
   out = Linear({.in = o.heads * o.value_width, .out = o.width, .bias = o.bias, .init = o.out_init}, rng);
   if (o.sinks) sinks = Parameter(Shape{o.heads});
+  if (o.learned_scale) {
+    scale = Parameter(full({o.heads, 1, 1}, *o.learned_scale));
+    scale.set_decay(false);  // a number per head, whatever its rank
+  }
 }
 
 MultiHeadAttention::Heads MultiHeadAttention::project(Var x, Index first_position) const {
@@ -71,11 +80,17 @@ MultiHeadAttention::Heads MultiHeadAttention::project(Var x, Index first_positio
 
 Var MultiHeadAttention::attend(const Heads& heads, const Mask& mask) const {
   const MultiHeadAttentionOptions& o = options;
-  AttentionOptions how{.mask = o.mask & mask, .scale = o.scale, .softcap = o.softcap, .dropout = o.dropout};
+  AttentionOptions how{.mask = o.mask & mask,
+                       .scale = o.scale,
+                       .softcap = o.softcap,
+                       .dropout = o.dropout,
+                       .normalizer = o.normalizer,
+                       .ssmax = o.ssmax};
+  if (scale.exists()) how.scale = Var(scale);
   if (o.alibi) how.bias = Var(alibi_bias(o.heads, heads.q.size(-2), heads.k.size(-2), heads.q.dtype()));
   if (sinks.exists()) how.sinks = Var(sinks);
-  const Var q = tap("queries", heads.q);
-  const Var k = tap("keys", heads.k);
+  const Var q = tap("queries", o.qk_norm ? l2_normalize(heads.q) : heads.q);
+  const Var k = tap("keys", o.qk_norm ? l2_normalize(heads.k) : heads.k);
   const Var v = tap("values", heads.v);
   const Var y = attention(q, k, v, how);
   const Var said = tap("heads", view_of("merge_heads", y, detail::swap_heads));

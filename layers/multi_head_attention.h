@@ -24,6 +24,11 @@ struct MultiHeadAttentionOptions {
   Scale scale = {};
   double softcap = 0;             // c tanh(s / c) of the scores; 0: none
   double dropout = 0;             // of the weights
+  Normalizer normalizer = Normalizer::softmax;  // as in AttentionOptions, and so is ssmax
+  bool ssmax = false;
+  bool qk_norm = false;           // queries and keys of length 1 (Henry et al. 2020), and a learned scale
+  std::optional<double> learned_scale = {};  // a factor per head that training changes, from here, in place of `scale`;
+                                             // with qk_norm sqrt(d) unless given
   bool sinks = false;             // a learned logit per head that takes weight and has no value
   std::optional<Rope> rope = {};  // turns queries and keys, of width d
   bool alibi = false;             // a bias that falls with distance (Press et al. 2022)
@@ -35,14 +40,15 @@ struct MultiHeadAttention {
   Linear qkv;               // self-attention: C -> Hq d + Hkv d + Hkv dv, heads side by side
   Linear query, key_value;  // cross-attention: C -> Hq d, and the memory's width -> Hkv d + Hkv dv
   Parameter sinks;          // [Hq], zeros at first
+  Parameter scale;          // [Hq, 1, 1], where it is learned
   Linear out;               // Hq dv -> C
   MultiHeadAttentionOptions options;  // with the zeros replaced by what they stand for
 
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Rng& rng);
 
   // Self-attention: [..., L, C] -> [..., L, C]. `mask` comes in addition to the options' own.
-  // Taps: "queries" [..., Hq, L, d], "keys" [..., Hkv, S, d] (both after rope) and "values" [..., Hkv, S, dv]; "scores",
-  // "weights"; and "heads" [..., L, Hq, dv], what each head says.
+  // Taps: "queries" [..., Hq, L, d], "keys" [..., Hkv, S, d] (after rope and qk_norm) and "values" [..., Hkv, S, dv];
+  // "scores", "weights"; and "heads" [..., L, Hq, dv], what each head says.
   Var operator()(Var x, const Mask& mask = {}) const;
   // Cross-attention: x [..., L, C] asks memory [..., S, memory_width].
   Var operator()(Var x, Var memory, const Mask& mask = {}) const;
@@ -58,7 +64,7 @@ struct MultiHeadAttention {
  private:
   static void each_of(auto& self, auto& visit) {
     visit("qkv", self.qkv), visit("query", self.query), visit("key_value", self.key_value);
-    visit("sinks", self.sinks), visit("out", self.out);
+    visit("sinks", self.sinks), visit("scale", self.scale), visit("out", self.out);
   }
   struct Heads;  // queries, keys and values
   Heads project(Var x, Index first_position) const;

@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 
+#include "attune/autograd/place.h"
 #include "attune/autograd/var.h"
 
 namespace attune {
@@ -60,23 +61,5 @@ class Observer {
 Var tap(std::string_view name, Var x);
 // Whether one is there: what only a tap shows need not be computed otherwise.
 bool is_watched();
-
-// "blocks.1.attention": where in the model this thread computes; empty outside of any layer.
-std::string current_path();
-
-// While it lives, taps on this thread lie one step deeper in the model: Within("blocks", 1) adds "blocks.1.".
-class Within {
- public:
-  explicit Within(std::string_view name, int number = -1);
-  ~Within();
-  Within(const Within&) = delete;
-  Within& operator=(const Within&) = delete;
-
- private:
-  friend std::string current_path();
-  std::string_view name_;
-  int number_;
-  const Within* outer_;
-};
 
 }  // namespace attune

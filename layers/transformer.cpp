@@ -20,7 +20,10 @@ Var block(const TransformerBlock& b, Var x, Attend&& attend) {
     const Within within("attention");
     return attend(y);
   });
-  return added(between, b.norm2, b.place, b.dropout, b.mlp);
+  return added(between, b.norm2, b.place, b.dropout, [&](Var y) {
+    const Within within("mlp");
+    return b.mlp(y);
+  });
 }
 
 TransformerBlockOptions block_options(const EncoderLayerOptions& o) {
@@ -71,7 +74,10 @@ Var DecoderLayer::operator()(Var x, Var memory, const Mask& memory_mask) const {
     const Within within("cross");
     return cross(y, memory, memory_mask);
   });
-  return added(informed, norm3, place, dropout, mlp);
+  return added(informed, norm3, place, dropout, [&](Var y) {
+    const Within within("mlp");
+    return mlp(y);
+  });
 }
 
 }  // namespace attune

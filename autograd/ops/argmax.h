@@ -14,7 +14,7 @@ inline Var arg_extreme(const char* op, void (*kernel)(const Out& y, const ConstV
   check(rows.length() > 0, "{}: {} has no element to choose from", op, x.shape());
   const View places = saved(rows.result(reduced), i32);
   kernel(places.reshape(rows.kept()), rows.of(x.value()));
-  return constant_of(op, places);
+  return constant_of(op, places, {x});
 }
 }  // namespace detail
 

@@ -20,7 +20,7 @@ Var comparison(const char* name, Var a, Var b, Compare compare, std::source_loca
   visit(left.dtype(), [&]<class T>() {
     kernels::walking::map_typed<std::int32_t, T, T>(name, Out(y), compare, left, right);
   });
-  return constant_of(name, y, where);
+  return constant_of(name, y, {a, b}, where);
 }
 
 // A number beside i32 may be a fraction or out of its range; beside others it is rounded to their type, as in a + 0.1.
@@ -36,7 +36,7 @@ Var comparison(const char* name, Var a, double number, Compare compare, std::sou
     kernels::walking::map_typed<std::int32_t, T, T>(
         name, Out(y), [&](T x) { return compare(x, against); }, left);
   });
-  return constant_of(name, y, where);
+  return constant_of(name, y, {a}, where);
 }
 
 }  // namespace detail

@@ -10,7 +10,7 @@ inline Var contiguous(Var x) {
   if (!is_float(x.dtype())) {  // token ids: moved like any numbers, and constant
     const View copy = saved(x.shape(), x.dtype());
     kernels::copy(copy, x.value());
-    return constant_of("contiguous", copy);
+    return constant_of("contiguous", copy, {x});
   }
   Var y = output(x.shape(), {x}, Saves::nothing);
   kernels::copy(into(y), x.value());

@@ -8,8 +8,9 @@
 
 namespace attune {
 
-// x [..., C] -> [..., C]. A row of zeros stays, and its gradient is finite where epsilon is above 0.
-inline Var l2_normalize(Var x, double epsilon = 1e-12) {
+// x [..., C] -> [..., C]. A row of zeros stays, and its gradient is finite where epsilon is above 0. The default matters to
+// rows shorter than 1e-12.
+inline Var l2_normalize(Var x, double epsilon = 1e-24) {
   check(x.rank() >= 1 && x.shape().last() >= 1, "l2_normalize: {} has no row to normalise", x.shape());
   check(epsilon >= 0, "l2_normalize: an epsilon of {} is negative", epsilon);
   // sum(x²) = C mean(x²), so that it is rms_norm with a weight of 1/sqrt(C).

@@ -20,7 +20,7 @@ Var one_hot(Var ids, Index classes, DType dtype) {
   kernels::fill(one, 1);
   const Var places = contiguous(ids);
   kernels::scatter_add(rows, one.expand(single), places.value().reshape(single), -1);
-  return constant_of("one_hot", rows);
+  return constant_of("one_hot", rows, {ids});
 }
 
 }  // namespace attune

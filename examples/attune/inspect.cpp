@@ -11,6 +11,7 @@
 #include "attune/lib/print.h"
 #include "command.h"
 #include "maps.h"
+#include "picture.h"
 #include "run_folder.h"
 
 namespace attune::program {
@@ -31,7 +32,7 @@ void print_layers(Gpt& model, const RunConfig& config, const show::Terminal& out
   // Keys and values of every layer, for one sequence.
   const double cache = 8.0 * static_cast<double>(r.layers * r.context * r.width);
   fmt::print("{}\n", table.text(out));
-  fmt::print("to train: {} (values, gradients, two moments); to generate: a cache of {}\n",
+  fmt::print("to train: {} (values, gradients, two moments); a cache to generate: {}\n",
              bytes_text(16.0 * static_cast<double>(all)), bytes_text(cache));
 }
 
@@ -71,7 +72,7 @@ void print_maps(const std::vector<HeadMap>& maps, const Chosen& chosen, const st
   }
 }
 
-void write_svg(const fs::path& path, const std::vector<HeadMap>& maps, const std::vector<std::string>& labels,
+void write_maps(const std::string& path, const std::vector<HeadMap>& maps, const std::vector<std::string>& labels,
                Index heads, const std::string& title) {
   std::vector<show::Svg> pictures;
   for (const HeadMap& map : maps) {
@@ -81,17 +82,7 @@ void write_svg(const fs::path& path, const std::vector<HeadMap>& maps, const std
     pictures.push_back(show::svg_heat_map(map.weights, options));
   }
   const std::string page = show::svg_grid(pictures, static_cast<int>(heads), title).text(title);
-  OutputFile file(path);
-  file.write(page.data(), page.size());
-  file.commit();
-}
-
-void check_svg_path(const std::string& path) {
-  std::error_code ignored;
-  const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : ".";
-  if (path.empty()) refuse("--svg '': give the path of a file to write");
-  if (fs::is_directory(path, ignored)) refuse("--svg {}: a folder; give the path of a file in it", path);
-  if (!fs::is_directory(folder, ignored)) refuse("--svg {}: there is no folder {}", path, folder.string());
+  write_picture(path, page);
 }
 
 int run(const Arguments& a) {
@@ -101,7 +92,7 @@ int run(const Arguments& a) {
   Chosen chosen;
   if (a.has("--layer")) chosen.layer = a.integer("--layer", 0, 0, r.layers - 1, 0);
   if (a.has("--head")) chosen.head = a.integer("--head", 0, 0, r.heads - 1, 0);
-  if (a.has("--svg")) check_svg_path(a.text("--svg"));
+  check_picture_path(a);
   const bool draws = a.has("--text") || a.has("--svg") || a.has("--layer") || a.has("--head");
   const std::string text = a.text("--text", config.shown_text());
   if (text.empty()) refuse("--text '': give one character at least");
@@ -112,7 +103,7 @@ int run(const Arguments& a) {
   Gpt model = load_model(folder, config);
 
   const show::Terminal out = a.out();
-  fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, {} tokens to choose from\n",
+  fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, vocabulary {}\n",
              folder.path().string(), config.task, r.layers, r.layers == 1 ? "" : "s", r.heads,
              r.heads == 1 ? "" : "s", r.width, r.context, config.vocabulary.size());
   const std::vector<HeadMap> maps = attention_maps(model, ids);
@@ -122,11 +113,11 @@ int run(const Arguments& a) {
   } else {
     print_curve(folder, config, out);
     print_layers(model, config, out);
-    fmt::print("\nWhere its heads look: attune inspect {} --text {}\n", shell_word(folder.path().string()),
+    fmt::print("\nWhere its heads look:\n  attune inspect {} --text {}\n", shell_word(folder.path().string()),
                shell_word(text));
   }
   if (a.has("--svg")) {
-    write_svg(a.text("--svg"), maps, labels, r.heads,
+    write_maps(a.text("--svg"), maps, labels, r.heads,
               fmt::format("Where the heads of {} look", folder.path().string()));
     fmt::print("{} has the maps of all {} heads.\n", a.text("--svg"), maps.size());
   }

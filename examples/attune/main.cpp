@@ -16,6 +16,8 @@
 
 #include "arguments.h"
 #include "attune/layers/names.h"
+#include "attune/lib/kernels/rows.h"
+#include "attune/lib/threads.h"
 #include "command.h"
 
 namespace attune::program {
@@ -67,7 +69,8 @@ std::string examples_text(const Command& command) {
   const bool fits = 2 + widest + 4 + widest_note <= kWidth;
   std::string page;
   for (const auto& [line, note] : command.examples)
-    page += fits ? fmt::format("  {}  # {}\n", show::pad(line, widest), note) : fmt::format("  # {}\n  {}\n", note, line);
+    page +=
+        fits ? fmt::format("  {}  # {}\n", show::pad(line, widest), note) : fmt::format("  # {}\n  {}\n", note, line);
   return page;
 }
 
@@ -189,14 +192,15 @@ class Parser {
       else
         entry.app->add_option(option.name, value)->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
     }
-    if (!command.operands.empty())
-      entry.app->add_option("operands", entry.operands)->expected(0, static_cast<int>(command.operands.size()));
+    if (!command.operands.empty()) entry.app->add_option("operands", entry.operands)->expected(0, 1000);
   }
 
   Parsed parsed(Entry& entry) {
     if (entry.help) return print(help_of(*entry.command));
     const std::vector<std::string> extras = entry.app->remaining(true);
     if (!extras.empty()) refuse_word(entry.command, extras.front());
+    if (entry.operands.size() > entry.command->operands.size())
+      refuse_word(entry.command, entry.operands[entry.command->operands.size()]);
     Parsed result{entry.command, {}};
     Arguments& a = result.arguments;
     a.operands = entry.operands;
@@ -248,6 +252,7 @@ int run(int argc, char** argv) {
   if (parsed.command) {
     parsed.arguments.command_line.assign(argv, argv + argc);
     set_up_log(parsed.arguments);
+    threads(), kernels::table();  // what the environment says of them is wrong before anything is made, or never
     code = parsed.command->run(parsed.arguments);
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout)) throw std::runtime_error("standard output cannot be written");

@@ -142,10 +142,10 @@ class TextProblem : public Problem {
 
   // The first words of what validates, from the start of a line on.
   std::string example() const override {
-    const std::size_t line = example_.find('\n');
-    const std::string_view rest =
-        std::string_view(example_).substr(line + 1 < example_.size() && line < 400 ? line + 1 : 0);
-    return std::string(rest.substr(0, static_cast<std::size_t>(std::min<Index>(24, context_))));
+    std::size_t start = example_.find('\n');
+    while (start < example_.size() && example_[start] == '\n') ++start;
+    if (start >= example_.size()) start = 0;  // one long line
+    return example_.substr(start, static_cast<std::size_t>(std::min<Index>(24, context_)));
   }
 
  private:

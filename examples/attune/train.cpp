@@ -166,8 +166,8 @@ class Run {
     std::string text = fmt::format("loss {:.4f}", losses_.back());
     if (!rows_.empty() && rows_.back().accuracy)
       text += fmt::format("  {:.0f} % right", 100 * *rows_.back().accuracy);
-    if (progress.rate() > 0) text += fmt::format("  {} tokens/s", rate_text(progress.rate() * tokens_per_step()));
-    return text + "  " + sparkline(losses_, 10);
+    if (progress.rate() > 0) text += fmt::format("  {} tok/s", rate_text(progress.rate() * tokens_per_step()));
+    return text + "  " + sparkline(losses_, 8);
   }
   double tokens_per_step() const { return static_cast<double>(recipe_.batch) * static_cast<double>(recipe_.context); }
 
@@ -303,7 +303,8 @@ class Run {
     if (prompt.empty()) prompt = config_.example;
     fmt::print("{} is saved. Next:\n", folder_.path().string());
     fmt::print("  attune generate {} --prompt {}\n", folder, shell_word(prompt));
-    fmt::print("  attune inspect {} --text {}\n", folder, shell_word(config_.answer.empty() ? prompt : config_.shown_text()));
+    fmt::print("  attune inspect {} --text {}\n", folder,
+               shell_word(config_.answer.empty() ? prompt : config_.shown_text()));
   }
 
   const Arguments& arguments_;

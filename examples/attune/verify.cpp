@@ -1,109 +1,131 @@
-// attune verify: are the gradients right? Reverse mode against differences of the values, and against forward mode.
+// attune verify: are the gradients right, and to how many digits? Of every op and layer, or of a run's model.
 #include <algorithm>
 #include <cmath>
-#include <functional>
 
 #include "arguments.h"
 #include "attune/attune.h"
+#include "attune/examples/show/plot.h"
+#include "attune/examples/show/progress.h"
 #include "attune/examples/show/table.h"
 #include "command.h"
+#include "op_samples.h"
+#include "picture.h"
 #include "problem.h"
 #include "run_folder.h"
 
 namespace attune::program {
 namespace {
 
-using Loss = std::function<Var()>;
-
 double digits_of(double error) { return error > 0 ? std::clamp(-std::log10(error), 0.0, 16.0) : 16; }
 
-// How well forward and reverse mode agree on the derivative in one random direction, which both compute without
-// differences: |t - g·v| relative to the sum of |g v|.
-double forward_against_reverse(const ParameterList& parameters, const Loss& loss) {
-  std::vector<Tensor> directions, gradients;
-  Rng random(7);
-  for (const auto& p : parameters.states()) {
-    directions.emplace_back(p->value.shape(), f64);
-    fill_normal(directions.back(), random);
-  }
-  {
-    const Cast cast(parameters, f64);
-    GradientSet set(parameters);
-    Tape tape;
-    const Var y = loss();
-    tape.backward(y, set);
-    for (const auto& p : parameters.states())
-      gradients.push_back(Tensor::copy_of(set.grad(detail::ParameterAccess::from(p))));
-  }
-  const Cast cast(parameters, DType::dual);
-  for (std::size_t i = 0; i < directions.size(); ++i) {
-    const auto& p = parameters.states()[i];
-    ++p->version;
-    dual* const numbers = p->value.as<dual>();
-    const auto direction = directions[i].data<double>();
-    for (std::size_t k = 0; k < direction.size(); ++k) numbers[k].tangent = direction[k];
-  }
-  const NoGrad scope;
-  const double forward = loss().value().as<dual>()->tangent;
-  double reverse = 0, size = 0;
-  for (std::size_t i = 0; i < directions.size(); ++i) {
-    const auto v = directions[i].data<double>(), g = gradients[i].data<double>();
-    for (std::size_t k = 0; k < v.size(); ++k) reverse += v[k] * g[k], size += std::abs(v[k] * g[k]);
-  }
-  return size > 0 ? std::abs(forward - reverse) / size : 0;
-}
-
-struct Verdict {
-  bool passed = true;
-  double worst = 16;  // digits
+// A line of the report. Digits that could not be told are not numbers.
+struct Line {
+  std::string name, shape;
+  double forward, differences, single;  // digits
+  Verdict verdict;
+  std::string why;
 };
+
+// Not a number becomes null, which is what JSON has for it.
+std::string json_number(double number) { return std::isfinite(number) ? fmt::format("{:.2f}", number) : "null"; }
+std::string json_text(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (static_cast<unsigned char>(c) < 0x20) quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
+    else if (c == '"' || c == '\\') quoted += {'\\', c};
+    else quoted += c;
+  }
+  return quoted + '"';
+}
+const char* word_of(Verdict verdict) {
+  return verdict == Verdict::right ? "right" : verdict == Verdict::wrong ? "wrong" : "cannot tell";
+}
 
 class Report {
  public:
-  explicit Report(const show::Terminal& out)
-      : out_(out), table_({{"parameter"}, {"shape"}, {"digits", show::Align::right}, {"verdict"}}) {}
+  explicit Report(std::string what) : what_(std::move(what)) {}
 
-  void differences(const std::string& prefix, const GradcheckReport& report) {
-    if (!report.failure.empty()) add(prefix, "", 0, false, report.failure);
-    for (const GradcheckInput& input : report.inputs) {
-      const std::string note = input.missing ? "no gradient" : input.absolute ? "right: it is 0" : "";
-      add(prefix + input.name, fmt::format("{}", input.shape), digits_of(input.error), input.passed, note);
+  void add(Line line) { lines_.push_back(std::move(line)); }
+  void rule() { rules_.push_back(lines_.size()); }
+  void note(std::string text) { notes_.push_back(std::move(text)); }
+
+  int exit_code() const { return count(Verdict::wrong) > 0 ? kFailedCheck : kDone; }
+
+  std::string text(const show::Terminal& out) const {
+    using enum show::Align;
+    show::Table table({{what_}, {"shape"}, {"forward", right}, {"numeric", right}, {"f32", right}, {"verdict"}});
+    for (std::size_t i = 0; i < lines_.size(); ++i) {
+      const Line& line = lines_[i];
+      if (std::find(rules_.begin(), rules_.end(), i) != rules_.end()) table.rule();
+      const show::Style style = line.verdict == Verdict::right   ? show::Style::green
+                                : line.verdict == Verdict::wrong ? show::Style::red
+                                                                 : show::Style::yellow;
+      table.row({line.name, line.shape, digits(line.forward), digits(line.differences), digits(line.single),
+                 show::paint(out, style, line.verdict == Verdict::wrong ? "WRONG" : word_of(line.verdict)) +
+                     (line.why.empty() ? "" : ": " + line.why)});
     }
+    std::string page = table.text(out) +
+                       "\nDigits in which the gradient agrees with forward mode, which is exact; with\n"
+                       "differences of the values, as many as these have; and in f32 with f64.\n";
+    for (const std::string& note : notes_) page += "\n" + note + "\n";
+    page += fmt::format("\n{} of {} right", count(Verdict::right), lines_.size());
+    if (const auto wrong = count(Verdict::wrong)) page += fmt::format(", {} WRONG", wrong);
+    if (const auto untold = count(Verdict::cannot_tell)) page += fmt::format(", {} could not be told", untold);
+    return page + fmt::format("; the least agrees with forward mode to {:.1f} digits\n", least());
   }
-  void modes(const std::string& name, double error) {
-    add(name, "forward and reverse", digits_of(error), error < 1e-12, "");
-  }
-  void rule() { table_.rule(); }
 
-  int print() const {
-    fmt::print("{}\n{} of {} right; the least agree to {:.1f} digits\n", table_.text(out_), right_, count_, least_);
-    return right_ == count_ ? kDone : kFailedCheck;
+  std::string json() const {
+    std::string page = fmt::format("{{\n  \"passed\": {},\n  \"lines\": [\n", exit_code() == kDone);
+    for (const Line& line : lines_)
+      page += fmt::format("    {{\"name\": {}, \"shape\": {}, \"forward_digits\": {}, \"difference_digits\": {}, "
+                          "\"f32_digits\": {}, \"verdict\": {}, \"why\": {}}}{}\n",
+                          json_text(line.name), json_text(line.shape), json_number(line.forward),
+                          json_number(line.differences), json_number(line.single), json_text(word_of(line.verdict)),
+                          json_text(line.why), &line == &lines_.back() ? "" : ",");
+    page += "  ],\n  \"notes\": [";
+    for (const std::string& note : notes_) page += (&note == &notes_.front() ? "" : ", ") + json_text(note);
+    return page + "]\n}\n";
   }
 
  private:
-  void add(const std::string& name, const std::string& shape, double digits, bool passed, const std::string& note) {
-    ++count_, right_ += passed;
-    const std::string verdict = !note.empty() ? note : passed ? "right" : "WRONG";
-    if (!verdict.starts_with("right:")) least_ = std::min(least_, digits);
-    table_.row({name, shape, fmt::format("{:.1f}", digits),
-                show::paint(out_, passed ? show::Style::green : show::Style::red, verdict)});
+  static std::string digits(double number) { return std::isnan(number) ? "-" : fmt::format("{:.1f}", number); }
+  std::size_t count(Verdict verdict) const {
+    return static_cast<std::size_t>(
+        std::count_if(lines_.begin(), lines_.end(), [=](const Line& line) { return line.verdict == verdict; }));
+  }
+  double least() const {
+    double digits = 16;
+    for (const Line& line : lines_)
+      if (line.verdict == Verdict::right && !std::isnan(line.forward)) digits = std::min(digits, line.forward);
+    return digits;
   }
 
-  show::Terminal out_;
-  show::Table table_;
-  int count_ = 0, right_ = 0;
-  double least_ = 16;
+  std::string what_;
+  std::vector<Line> lines_;
+  std::vector<std::size_t> rules_;
+  std::vector<std::string> notes_;
 };
 
-template <class Model>
-void verify_model(Report& report, const std::string& prefix, Model& model, const Loss& loss, Index elements) {
-  const ParameterList parameters(model);
-  {
-    const Cast cast(parameters, f64);
-    report.differences(prefix, gradcheck_parameters(parameters, loss, {.step = 1e-4, .elements = elements}));
+// ---- Ops
+
+Line line_of(const std::string& name, const GradcheckReport& report) {
+  Line line{name, "", 16, 16, NAN, report.verdict(), report.failure};
+  for (const GradcheckInput& input : report.inputs) {
+    line.shape += (line.shape.empty() ? "" : " ") + fmt::format("{}", fmt::join(input.shape, "×"));
+    line.forward = std::min(line.forward, digits_of(input.forward_error));
+    line.differences = std::min(line.differences, digits_of(input.error));
+    for (const std::string& kink : input.kinks) line.why = "elements at a kink of " + kink + " left out";
   }
-  report.modes(prefix + "all, in one direction", forward_against_reverse(parameters, loss));
+  return line;
 }
+
+GradcheckReport check(OpSample& sample) {
+  std::vector<Tensor*> inputs;
+  for (Tensor& input : sample.inputs) inputs.push_back(&input);
+  return gradcheck(sample.f, inputs);
+}
+
+// ---- Models
 
 Tensor random_tokens(Index batch, Index length, Index vocab) {
   Tensor tokens({batch, length}, i32);
@@ -111,6 +133,94 @@ Tensor random_tokens(Index batch, Index length, Index vocab) {
   for (auto& token : tokens.data<std::int32_t>()) token = static_cast<std::int32_t>(random.below(vocab));
   return tokens;
 }
+
+void add_notes(Report& report, const std::string& name, const VerifyReport& verified) {
+  for (const std::string& note : verified.notes) report.note(name + note);
+  for (const ParameterReport& severed : verified.severed) report.note(name + severed.text());
+  if (!verified.ops.passed()) report.note(name + verified.ops.text());
+}
+
+// A whole model in a line: the least of its parameters' digits.
+Line line_of(const std::string& name, const VerifyReport& verified) {
+  Line line{name, "", 16, 16, 16, verified.verdict(), verified.failure};
+  line.shape = fmt::format("{} tensors, {} ops", verified.parameters.size(), verified.ops.ops);
+  for (const VerifiedParameter& p : verified.parameters) {
+    if (p.verdict == Verdict::cannot_tell) continue;
+    line.forward = std::min(line.forward, digits_of(p.forward_error));
+    line.differences = std::min(line.differences, digits_of(p.differences_error));
+    line.single = std::min(line.single, p.single_digits());
+  }
+  for (const VerifiedParameter& p : verified.parameters)
+    if (line.why.empty() && p.verdict == verified.verdict()) line.why = p.why.empty() ? "" : p.name + ", " + p.why;
+  return line;
+}
+
+template <class Model, class Loss>
+void add_model(Report& report, const std::string& name, Model&& model, Loss&& loss) {
+  const VerifyReport verified = verify(model, loss);
+  report.add(line_of(name, verified));
+  if (!verified.passed()) add_notes(report, name + ": ", verified);
+}
+
+// mean(y³): a loss that sees every element.
+Var cubes(Var y) { return mean(y * y * y); }
+
+void add_layers(Report& report) {
+  Rng random(1);
+  Tensor x({2, 5, 8}), memory({2, 4, 8});
+  fill_normal(x, random);
+  fill_normal(memory, random);
+  const auto layer = [&](const char* name, auto made) {
+    add_model(report, name, made, [&] { return cubes(made(x)); });
+  };
+  layer("Linear", Linear({.in = 8, .out = 6}, random));
+  layer("LayerNorm", LayerNorm(8));
+  layer("RmsNorm", RmsNorm(8));
+  layer("Mlp, gelu", Mlp({.width = 8}, random));
+  layer("Mlp, swiglu", Mlp({.width = 8, .activation = Activation::swiglu}, random));
+  layer("MultiHeadAttention", MultiHeadAttention({.width = 8, .heads = 2, .mask = Mask::causal()}, random));
+  layer("the same, grouped, sinks",
+        MultiHeadAttention({.width = 8, .heads = 4, .kv_heads = 2, .sinks = true}, random));
+  MultiHeadAttention cross({.width = 8, .memory_width = 8, .heads = 2}, random);
+  add_model(report, "the same, cross", cross, [&] { return cubes(cross(x, memory)); });
+  layer("EncoderLayer", EncoderLayer({.width = 8, .heads = 2, .activation = Activation::gelu}, random));
+  DecoderLayer decoder({.width = 8, .heads = 2, .activation = Activation::gelu}, random);
+  add_model(report, "DecoderLayer", decoder, [&] { return cubes(decoder(x, memory)); });
+}
+
+void add_models(Report& report) {
+  const Tensor tokens = random_tokens(2, 8, 7), targets = random_tokens(2, 8, 7);
+  const auto gpt = [&](const char* name, const GptOptions& options) {
+    Gpt model(options, Rng(1));
+    add_model(report, name, model, [&] { return cross_entropy(model(tokens), targets); });
+  };
+  const GptOptions plain{.vocab = 7, .context = 8, .layers = 2, .heads = 2, .width = 8, .bias = true, .deviation = 0.3};
+  gpt("Gpt", plain);
+  GptOptions modern = plain;
+  modern.heads = 4, modern.kv_heads = 2, modern.width = 16, modern.tied = false, modern.bias = false;
+  modern.positions = Positions::rope, modern.normalize = Normalize::rms, modern.activation = Activation::swiglu;
+  gpt("Gpt, RoPE, RMS, SwiGLU", modern);
+  modern.dropout = 0.2;
+  gpt("the same with dropout", modern);
+}
+
+Report built_in_report(const Arguments& a) {
+  std::vector<OpSample> samples = op_samples();
+  show::Progress progress(static_cast<long>(samples.size()), 0, a.err());
+  Report report("op");
+  for (OpSample& sample : samples) {
+    report.add(line_of(sample.name, check(sample)));
+    progress.show(&sample - samples.data() + 1, sample.name);
+  }
+  progress.clear();
+  report.rule();
+  add_layers(report);
+  report.rule();
+  add_models(report);
+  return report;
+}
+
+// ---- A run
 
 // A batch of what the run learns from; random tokens where its text is not there any more.
 Batch batch_of(const RunConfig& config) {
@@ -125,62 +235,108 @@ Batch batch_of(const RunConfig& config) {
   }
 }
 
-void verify_run(Report& report, const RunConfig& config, Gpt& model, Index elements) {
+Report run_report(const Arguments& a) {
+  const RunFolder folder(a.operands.front());
+  const RunConfig config = folder.read_config();
+  Gpt model = load_model(folder, config);
   const Batch batch = batch_of(config);
-  verify_model(
-      report, "", model, [&] { return cross_entropy(model(batch.inputs), batch.targets); }, elements);
+  const VerifyReport verified = verify(model, [&] { return cross_entropy(model(batch.inputs), batch.targets); });
+  Report report("parameter");
+  for (const VerifiedParameter& p : verified.parameters) {
+    const bool told = p.verdict != Verdict::cannot_tell;
+    report.add({p.name, fmt::format("{}", p.shape), told ? digits_of(p.forward_error) : NAN,
+                told ? digits_of(p.differences_error) : NAN, told ? p.single_digits() : NAN, p.verdict, p.why});
+  }
+  add_notes(report, "", verified);
+  report.note(verified.failure.empty() ? verified.ops.text() : verified.failure);
+  return report;
 }
 
-// ---- Without a run: a Gpt with all there is to it, and layers alone
+// ---- The V-curve: what the step of a difference does to its error
 
-void verify_built_in(Report& report) {
-  Rng random(1);
-  Gpt gpt({.vocab = 7, .context = 8, .layers = 2, .heads = 2, .width = 8, .bias = true, .deviation = 0.3},
-          random.split("gpt"));
-  const Tensor tokens = random_tokens(2, 8, 7), targets = random_tokens(2, 8, 7);
-  verify_model(
-      report, "gpt.", gpt, [&] { return cross_entropy(gpt(tokens), targets); }, 24);
-  report.rule();
-  Gpt modern({.vocab = 7,
-              .context = 8,
-              .layers = 1,
-              .heads = 4,
-              .kv_heads = 2,
-              .width = 16,
-              .tied = false,
-              .positions = Positions::rope,
-              .normalize = Normalize::rms,
-              .activation = Activation::swiglu,
-              .deviation = 0.3},
-             random.split("modern"));
-  verify_model(
-      report, "rope, rms, swiglu.", modern, [&] { return cross_entropy(modern(tokens), targets); }, 24);
-  report.rule();
-  Tensor x({2, 5, 8});
-  fill_normal(x, random);
-  EncoderLayer encoder({.width = 8, .heads = 2, .activation = Activation::gelu}, random);
-  const auto encoded = [&] {
-    const Var input = x.to(encoder.mlp.up.weight.dtype());
-    const Var y = encoder(input);
-    return mean(y * y * y);
+struct VCurve {
+  show::Series two{.name = "(f(x+h) − f(x−h)) / 2h"}, one{.name = "(f(x+h) − f(x)) / h"};
+  show::Series truncation{.name = "∝ h²"}, rounding{.name = "∝ ε / h"};
+};
+
+// Of the derivative along one direction, which forward mode knows exactly.
+VCurve v_curve(const OpSample& sample) {
+  std::vector<Tensor> direction;
+  for (const Tensor& input : sample.inputs) {
+    direction.emplace_back(input.shape(), f64);
+    Rng random(11);
+    fill_normal(direction.back(), random);
+  }
+  Tensor weights;  // a random sum of the results
+  const auto sum_at = [&](std::span<const Var> x) {
+    const Var y = sample.f(x);
+    if (weights.count() != y.value().count() || weights.shape() != y.shape()) {
+      weights = Tensor(y.shape(), f64);
+      Rng random(12);
+      fill_normal(weights, random);
+    }
+    const Var w = weights.to(y.dtype());
+    return sum(y * w);
   };
-  verify_model(report, "encoder.", encoder, encoded, 24);
+  const double exact = jvp(sum_at, sample.inputs, direction).tangent.item();
+  const auto value = [&](double h) {
+    Rng random(0);
+    Tape tape({.random = &random});
+    std::vector<Var> x;
+    for (std::size_t i = 0; i < direction.size(); ++i) {
+      Tensor moved = sample.inputs[i].clone();
+      for (Index k = 0; k < moved.count(); ++k)
+        moved.data<double>()[static_cast<std::size_t>(k)] += h * direction[i].view().as<double>()[k];
+      x.push_back(variable(std::move(moved)));
+    }
+    return sum_at(x).item();
+  };
+  VCurve curve;
+  const double at = value(0), size = std::max(std::abs(exact), 1e-300);
+  for (double power = 0; power <= 14; power += 0.25) {
+    const double h = std::pow(10, -power), ahead = value(h), behind = value(-h);
+    const auto add = [&](show::Series& series, double y) { series.x.push_back(h), series.y.push_back(y); };
+    add(curve.two, std::abs((ahead - behind) / (2 * h) - exact) / size);
+    add(curve.one, std::abs((ahead - at) / h - exact) / size);
+    add(curve.rounding, 0x1p-53 * std::abs(at) / h / size);
+  }
+  // The slope of h², through the curve where truncation rules.
+  for (std::size_t i = 0; i < curve.two.x.size(); ++i) {
+    const double h = curve.two.x[i], line = curve.two.y[4] * (h * h) / (curve.two.x[4] * curve.two.x[4]);
+    curve.truncation.x.push_back(h), curve.truncation.y.push_back(line > 1e-17 ? line : NAN);
+  }
+  return curve;
+}
+
+int draw_curve(const Arguments& a) {
+  std::vector<OpSample> samples = op_samples();
+  std::vector<std::string> names;
+  for (const OpSample& sample : samples) names.push_back(sample.name);
+  const std::string name = one_of("--curve", a.text("--curve"), names);
+  const OpSample& sample = samples[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
+  const VCurve curve = v_curve(sample);
+  const show::Series series[] = {curve.one, curve.two, curve.truncation, curve.rounding};
+  const show::PlotOptions options{.title = "The error of a difference, against its step: " + name,
+                                  .x_label = "step h",
+                                  .y_label = "relative error",
+                                  .log_x = true,
+                                  .log_y = true,
+                                  .height = 18};
+  fmt::print("{}", show::line_plot(series, options, a.out()));
+  const auto best = std::min_element(curve.two.y.begin(), curve.two.y.end());
+  fmt::print("\nThe best step is {:.0e}, and leaves {:.1f} digits. Larger ones err by h², smaller ones by rounding.\n",
+             curve.two.x[static_cast<std::size_t>(best - curve.two.y.begin())], digits_of(*best));
+  if (a.has("--svg")) write_picture(a.text("--svg"), show::svg_line_plot(series, options).text(options.title));
+  return kDone;
 }
 
 int run(const Arguments& a) {
-  const Index elements = a.integer("--elements", 12, 1, 1000000, 12);
-  Report report(a.out());
-  if (a.operands.empty()) {
-    verify_built_in(report);
-  } else {
-    const RunFolder folder(a.operands.front());
-    const RunConfig config = folder.read_config();
-    RunConfig without = config;
-    without.recipe.dropout = 0;  // the same each time it is called
-    Gpt model = load_model(folder, without);
-    verify_run(report, config, model, elements);
-  }
-  return report.print();
+  if (a.has("--svg") && !a.has("--curve")) refuse("--svg {}: there is nothing to draw without --curve OP", a.text("--svg"));
+  check_picture_path(a);
+  if (a.has("--curve")) return draw_curve(a);
+  const Report report = a.operands.empty() ? built_in_report(a) : run_report(a);
+  fmt::print("{}", a.has("--json") ? report.json() : report.text(a.out()));
+  return report.exit_code();
 }
 
 }  // namespace
@@ -190,15 +346,17 @@ Command verify_command() {
       .name = "verify",
       .summary = "are the gradients right, and to how many digits?",
       .about =
-          "Computes the gradient of every parameter in double precision and holds it against central differences of "
-          "the "
-          "loss, element by element; then along a random direction against forward mode, which needs no differences. "
-          "With a run, on its model and a batch of its data; without, on built-in models.",
-      .examples = {{"attune verify", "a small Gpt and some layers"},
+          "Computes gradients in double precision by reverse mode, and holds them against forward mode, which is exact, "
+          "and against differences of the values, whose step and error bar are found by extrapolation. Without a run: "
+          "every op, layer and kind of model. With one: each parameter of its model, on a batch of its data; what is "
+          "wrong is traced to its op. What a check cannot tell, it says.",
+      .examples = {{"attune verify", "every op and layer"},
                    {"attune verify runs/copy", "the model you trained"},
-                   {"attune verify runs/copy --elements 100", "more of each parameter"}},
+                   {"attune verify --curve softmax", "what the step of a difference does to its error"}},
       .operands = {{"DIR", "the folder of a run", false, {}}},
-      .options = {{"--elements", "N", "how many of each of a run's parameters to check [12]", {}}},
+      .options = {{"--curve", "OP", "draws the error of differences against their step", {}},
+                  {"--svg", "FILE", "the curve as a picture, too", {}},
+                  {"--json", "", "the table as JSON", {}}},
       .run = run};
 }
 

@@ -85,7 +85,7 @@ int widest(const std::vector<std::string>& labels) {
 
 constexpr const char* kShades[] = {"·", "░", "▒", "▓", "█"};
 // From dark violet to yellow, as near to "viridis" as 256 colours come.
-constexpr int kColors[] = {53, 54, 60, 61, 25, 31, 30, 36, 35, 71, 113, 149, 190, 226};
+constexpr int kColors[] = {53, 54, 55, 61, 25, 31, 30, 36, 35, 71, 113, 149, 190, 226};
 
 std::string repeated(const char* sign, int count) {
   std::string text;

@@ -35,18 +35,19 @@ void Progress::show(long done, const std::string& text) {
 }
 
 std::string Progress::line(long done, const std::string& text) const {
-  const double left = rate_ > 0 ? static_cast<double>(total_ - done) / rate_ : HUGE_VAL;
   const std::string before = fmt::format("{}/{} ", done, total_);
-  const std::string behind = fmt::format("  {}{}", text, rate_ > 0 ? "  " + duration(left) + " left" : "");
-  // The last column stays free: some terminals would start a new line.
+  const std::string left = rate_ > 0 ? "  " + duration(static_cast<double>(total_ - done) / rate_) + " left" : "";
+  // The last column stays free: some terminals would start a new line. Where it is narrow, the text gives way.
   const int room = std::max(0, terminal_.width - 1 - columns(before));
-  const int width = std::clamp(room - columns(behind), std::min(room, 8), 30);
+  const int width = std::clamp(room - columns(text) - columns(left) - 2, std::min(room, 6), 30);
+  const int text_room = room - width - columns(left) - 2;
   const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1;
   const int filled = static_cast<int>(std::clamp(share, 0.0, 1.0) * width);
   std::string full, empty;
   for (int i = 0; i < width; ++i) (i < filled ? full : empty) += i < filled ? "━" : "─";
-  return before + paint(terminal_, Style::green, full) + paint(terminal_, Style::dim, empty) +
-         (columns(behind) <= room - width ? behind : shorten(behind, room - width));
+  std::string line = before + paint(terminal_, Style::green, full) + paint(terminal_, Style::dim, empty);
+  if (text_room > 0) line += "  " + shorten(text, text_room);
+  return columns(line) + columns(left) <= room + columns(before) ? line + left : line;
 }
 
 void Progress::clear() {

@@ -6,9 +6,12 @@
 #include <chrono>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 #include "attune/autograd/checkpoint.h"
 #include "attune/layers/saturation/attention_rows.h"
+#include "attune/layers/saturation/normalizer_rows.h"
+#include "attune/lib/kernels/elementwise.h"
 #include "attune/lib/kernels/gemm.h"
 #include "attune/lib/math.h"
 #include "attune/lib/threads.h"
@@ -64,31 +67,43 @@ double squared_norm(const ConstView& x) {
 
 Tensor as_f64(const ConstView& x) {
   Tensor copy(x.shape(), f64);
-  for (Index i = 0; i < x.size(0); ++i)
-    for (Index j = 0; j < x.size(1); ++j) copy.data<double>()[i * x.size(1) + j] = x.at({i, j});
+  double* to = copy.data<double>().data();
+  visit(x.dtype(), [&]<class T>() {
+    for (Index i = 0; i < x.size(0); ++i)
+      for (Index j = 0; j < x.size(1); ++j) {
+        const T number = x.as<T>()[i * x.stride(0) + j * x.stride(1)];
+        if constexpr (std::is_same_v<T, dual>)
+          *to++ = number.value;
+        else
+          *to++ = static_cast<double>(number);
+      }
+  });
   return copy;
 }
 
-// sigma_1(A Bᵀ) for A, B [C, d]: the root of the largest eigenvalue of (Aᵀ A)(Bᵀ B), by power iteration.
+// sigma_1(A Bᵀ) for A, B [C, d]: the root of the largest eigenvalue of M = (Aᵀ A)(Bᵀ B). Power iteration
+// whose number of steps doubles: M is squared ten times, which makes 1024.
 double largest_singular_value(const ConstView& a_view, const ConstView& b_view) {
   const Tensor a = as_f64(a_view), b = as_f64(b_view);
   const Index d = a.shape()[1];
-  Tensor aa({d, d}, f64), bb({d, d}, f64), x({d, 1}, f64), y({d, 1}, f64);
+  Tensor aa({d, d}, f64), bb({d, d}, f64), m({d, d}, f64), power({d, d}, f64), square({d, d}, f64);
   kernels::gemm(aa.view(), a.view().t(), a.view());
   kernels::gemm(bb.view(), b.view().t(), b.view());
-  for (Index i = 0; i < d; ++i) x.data<double>()[i] = 1 + math::sin(static_cast<double>(i + 1)) / 2;
-  double eigenvalue = 0;
-  for (int step = 0; step < 300; ++step) {
-    kernels::gemm(y.view(), bb.view(), x.view());
-    kernels::gemm(x.view(), aa.view(), y.view());
-    const double norm = std::sqrt(squared_norm(x.view()));
+  kernels::gemm(m.view(), aa.view(), bb.view());
+  kernels::copy(power.view(), m.view());
+  for (int doubling = 0; doubling < 10; ++doubling) {
+    const double norm = std::sqrt(squared_norm(power.view()));
     if (!(norm > 0) || !std::isfinite(norm)) return norm;
-    for (Index i = 0; i < d; ++i) x.data<double>()[i] /= norm;
-    const bool settled = std::abs(norm - eigenvalue) <= 1e-9 * norm;
-    eigenvalue = norm;
-    if (settled) break;
+    kernels::scale(power.view(), power.view(), 1 / norm);
+    kernels::gemm(square.view(), power.view(), power.view());
+    std::swap(power, square);
   }
-  return std::sqrt(eigenvalue);
+  Tensor start({d, 1}, f64), x({d, 1}, f64), y({d, 1}, f64);
+  double* number = start.data<double>().data();
+  for (Index i = 0; i < d; ++i) number[i] = 1 + math::sin(static_cast<double>(i + 1)) / 2;
+  kernels::gemm(x.view(), power.view(), start.view());
+  kernels::gemm(y.view(), m.view(), x.view());
+  return std::sqrt(std::sqrt(squared_norm(y.view()) / squared_norm(x.view())));
 }
 
 // Of numbers in any order, which it changes. None: zeros.
@@ -127,6 +142,7 @@ struct AttentionMeter::Call {
   std::string path;
   Index number;
   kernels::Attention call;  // plain views: they may be read on any thread
+  Normalizer normalizer;
   Var q, k, y;
   bool with_gradient;
   std::optional<ConstView> dy;
@@ -208,9 +224,17 @@ void AttentionMeter::hear(const detail::AttentionCall& call, Var y) {
   const std::string path = current_path();
   const Index number =
       std::count_if(calls_.begin(), calls_.end(), [&](const Call& c) { return c.path == path; });
-  calls_.push_back({path, number, call.values(), call.q, call.k, y, y.needs_grad(), {}});
+  calls_.push_back({path,
+                    number,
+                    call.values(),
+                    call.normalizer,
+                    call.given_q.value_or(call.q),
+                    call.k,
+                    y,
+                    y.needs_grad(),
+                    {}});
   if (y.needs_grad()) {
-    for (const Var x : {y, call.q, call.k})
+    for (const Var x : {y, calls_.back().q, call.k})
       if (x.needs_grad()) keep_grad(x);
   } else {
     measure(calls_.back());  // its scope may end before read()
@@ -257,8 +281,8 @@ namespace {
 
 // What one row says, into element `at` of each field.
 void note_row(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
-              std::span<double> weights) {
-  const RowStatistics s = row_statistics(row.scores, weights);
+              Normalizer normalizer, std::span<double> weights) {
+  const RowStatistics s = row_statistics(row.scores, normalizer, weights);
   fields[kEntropy][at] = s.normalized_entropy();
   fields[kEffective][at] = s.entropy;  // its exp later, of all rows at once
   fields[kParticipation][at] = s.participation();
@@ -276,10 +300,10 @@ void note_row(std::vector<double>* fields, std::size_t at, const detail::Attenti
 
 // dL/ds = p (g - p·g), g = dL/dp.
 void note_slopes(std::vector<double>* fields, std::size_t at, const detail::AttentionRow& row,
-                 std::span<const double> weights) {
+                 Normalizer normalizer, std::span<const double> weights) {
   thread_local std::vector<double> slopes;
   slopes.resize(weights.size());
-  apply_jacobian_of_weights(slopes, weights, row.weight_slopes);
+  apply_jacobian(slopes, weights, row.weight_slopes, normalizer);
   double weight_squares = 0, score_squares = 0;
   for (std::size_t j = 0; j < weights.size(); ++j) {
     if (std::isfinite(row.scores[j])) weight_squares += row.weight_slopes[j] * row.weight_slopes[j];
@@ -307,8 +331,8 @@ void AttentionMeter::read_rows(const Call& call, Index head, HeadReading& readin
                                    const auto at = static_cast<std::size_t>(entry * queries + row.query);
                                    thread_local std::vector<double> weights;
                                    weights.resize(row.scores.size());
-                                   note_row(rows.numbers, at, row, weights);
-                                   if (dy) note_slopes(rows.numbers, at, row, weights);
+                                   note_row(rows.numbers, at, row, call.normalizer, weights);
+                                   if (dy) note_slopes(rows.numbers, at, row, call.normalizer, weights);
                                  });
     }
   });
@@ -401,7 +425,8 @@ void AttentionMeter::read_repairs(const Call& call, Index head, HeadReading& rea
       for (Index entry = first; entry < last; ++entry)
         detail::each_attention_row(
             call.call, {entry, head}, 0, queries, nullptr, change, [&](const detail::AttentionRow& row) {
-              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row, {});
+              note_row(rows.numbers, static_cast<std::size_t>(entry * queries + row.query), row,
+                       call.normalizer, {});
             });
     });
     Counterfactual what{.entropy = spread_of(rows.pick(kEntropy)).median,

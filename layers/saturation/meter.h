@@ -56,7 +56,7 @@ struct HeadReading {
   Spread max_weight = {}, rest = {};  // p₁ and 1 - p₁
   Spread deviation = {}, logit_max = {},
          logit_gap = {};  // of the scores; the median deviation is the head's sigma
-  Spread trace = {}, frobenius = {}, spectral = {};  // of the softmax's Jacobian
+  Spread trace = {}, frobenius = {}, spectral = {};  // of the Jacobian of weights by scores
   double dead = 0;       // the share of rows with ‖J‖_F below MeterOptions::dead
   double sink_mass = 0;  // mean weight of key 0 in rows from the fifth on
 

@@ -91,6 +91,31 @@ void masked_scores(const View& y, const ConstView& x, const Attention& a) {
   });
 }
 
+void visible_keys(const View& y, const AttentionMask& mask, const Shape& scores) {
+  const Index queries = scores.last(1), keys = scores.last(), heads = scores.rank() >= 3 ? scores.last(2) : 1;
+  check(y.count() == around_axis(scores, scores.rank() - 1).count() && y.is_contiguous(),
+        "visible_keys: {} does not hold a number for each row of {}", y.shape(), scores);
+  const std::int32_t one = 1;
+  const ConstView allow = (mask.allow ? *mask.allow : ConstView(&one, Shape{}, i32)).expand(scores);
+  const Index step = allow.stride(-1);
+  const std::array<const ConstView*, 1> views{&allow};
+  each_line<1>(around_axis(scores, scores.rank() - 1), views, mask.allow ? keys : 1,
+               [&](Index line, const auto& offsets) {
+                 const Index query = line % queries, entry = line / queries / heads;
+                 const Index length =
+                     mask.lengths.empty() ? keys : mask.lengths[static_cast<std::size_t>(entry)];
+                 const Index begin = std::max<Index>(0, query + mask.first),
+                             end = std::min(length, query + mask.last + 1);
+                 Index count = std::max<Index>(0, end - begin);
+                 if (mask.allow) {
+                   const std::int32_t* allowed = static_cast<const std::int32_t*>(allow.data()) + offsets[0];
+                   count = 0;
+                   for (Index key = begin; key < end; ++key) count += allowed[key * step] != 0;
+                 }
+                 y.as<std::int32_t>()[line] = static_cast<std::int32_t>(count);
+               });
+}
+
 void where_seen(const Out& y, const ConstView& x, const ConstView& scores) {
   if (!y) return;
   const Shape& shape = y.view.shape();

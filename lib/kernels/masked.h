@@ -10,6 +10,9 @@ namespace attune::kernels {
 // its last column is the sink, or -inf in a row that sees nothing. y is contiguous.
 void masked_scores(const View& y, const ConstView& x, const Attention& a);
 
+// How many keys each query sees by the mask: y i32 [..., Hq, L], contiguous, for scores [..., Hq, L, S].
+void visible_keys(const View& y, const AttentionMask& mask, const Shape& scores);
+
 // y = x, but exactly 0 where `scores`, of their shape, are -inf. y may be x.
 void where_seen(const Out& y, const ConstView& x, const ConstView& scores);
 

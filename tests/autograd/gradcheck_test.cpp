@@ -265,17 +265,18 @@ TEST_CASE("some elements of a large input can be checked instead of all") {
     return v * v;
   };
   CHECK(gradcheck({.elements = 10}, counted, x));
-  CHECK(calls == 2 + 1 + 4 * 10);
+  CHECK(calls == 2 + 1 + 5 * 10);  // each by forward mode once, and by two central differences
   calls = 0;
   CHECK(gradcheck(counted, x));
-  CHECK(calls == 2 + 1 + 4 * 100);
+  CHECK(calls == 2 + 1 + 5 * 100);
 }
 
 TEST_CASE("the tolerance is the user's, and the seed changes the upstream gradient only") {
   Tensor x = tensor({0.5, -1.25, 2}, f64);
   const auto off = [](Var v) { return square_scaled(v, 1 + 1e-5); };
   CHECK_FALSE(gradcheck(off, x));
-  CHECK(gradcheck({.tolerance = 1e-4}, off, x));
+  CHECK_FALSE(gradcheck({.tolerance = 1e-4}, off, x));  // forward mode sees it
+  CHECK(gradcheck({.tolerance = 1e-4, .forward_tolerance = 1e-4}, off, x));
   const GradcheckReport first = gradcheck({.seed = 1}, off, x), second = gradcheck({.seed = 2}, off, x);
   CHECK(first.inputs[0].largest != second.inputs[0].largest);
   CHECK(first.error() == doctest::Approx(second.error()).epsilon(1e-3));
@@ -291,7 +292,8 @@ TEST_CASE("the report is a table with a line for each input") {
   Tensor x = tensor({{1, 2}}, f64);
   const GradcheckReport report = gradcheck([](Var v) { return v * 3; }, x);
   const std::string text = report.text();
-  CHECK(text.find("input           shape     max |n|      error\ninput 0        [1, 2]  ") == 0);
+  CHECK(text.find("input           shape     max |n|  differences      bar  forward\ninput 0        [1, 2]  ") == 0);
+  CHECK(text.find("right, 16 digits") != std::string::npos);
   CHECK(std::count(text.begin(), text.end(), '\n') == 1);
 }
 
@@ -307,4 +309,184 @@ TEST_CASE("gradients of a whole model's parameters, frozen ones left out") {
   CHECK_MESSAGE(report.passed(), report.text());
   CHECK(report.inputs.size() == parameters.states().size() - 1);
   for (const GradcheckInput& input : report.inputs) CHECK(input.name != "position.weight");
+}
+
+namespace {
+
+bool has_note(const GradcheckReport& report, const std::string& part) {
+  for (const std::string& note : report.notes)
+    if (note.find(part) != std::string::npos) return true;
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a slope by Ridders' extrapolation: thirteen digits, and a bar that covers the error") {
+  for (const double x : {0.3, 1.0, 5.0}) {
+    const Slope s = differentiate([=](double h) { return std::sin(x + h) * std::exp(x + h); }, 1.0 / 16);
+    const double truth = std::exp(x) * (std::sin(x) + std::cos(x));
+    CHECK(std::abs(s.value - truth) <= 1e-12 * std::exp(x));
+    CHECK(std::abs(s.value - truth) <= 10 * s.bar);
+    CHECK(s.bar <= 1e-10 * std::exp(x));
+  }
+  CHECK(differentiate([](double h) { return 3 * h + 1; }, 0.5).value == doctest::Approx(3).epsilon(1e-14));
+  // Where a step leaves the domain, smaller ones are taken.
+  const Slope logarithm = differentiate([](double h) { return std::log(1e-3 + h); }, 1.0 / 16);
+  CHECK(logarithm.value == doctest::Approx(1e3).epsilon(1e-10));
+  CHECK(logarithm.step < 1e-3);
+  // A noisy function has a large bar.
+  int calls = 0;
+  const Slope noisy = differentiate([&](double h) { return h + 1e-3 * (++calls % 3); }, 1.0 / 16);
+  CHECK(noisy.bar > 1e-4);
+}
+
+TEST_CASE("reverse mode agrees with forward mode to rounding, and with differences to their bar") {
+  Tensor x = tensor({{0.5, -1.25, 2}, {3, 0.125, -0.75}}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return softmax(gelu(v) * v); }, x);
+  CHECK(report.verdict() == Verdict::right);
+  const GradcheckInput& input = report.inputs[0];
+  CHECK(input.forward_error < 1e-14);
+  CHECK(input.error < 1e-11);
+  CHECK(input.digits() > 13);
+  CHECK(input.bar < 1e-9);
+  CHECK(input.compared == 6);
+  CHECK(report.notes.empty());
+}
+
+TEST_CASE("a rule that is right to nine digits is wrong in the tenth: differences pass it, forward mode does not") {
+  Tensor x = tensor({0.5, -1.25, 2}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return square_scaled(v, 1 + 1e-9); }, x);
+  CHECK(report.inputs[0].error < 1e-8);
+  CHECK(report.inputs[0].forward_error == doctest::Approx(1e-9).epsilon(1e-4));
+  CHECK(report.verdict() == Verdict::wrong);
+}
+
+TEST_CASE("an op that knows f64 alone is checked by differences, and the report says so") {
+  Tensor x = tensor({0.5, -1.25, 2}, f64);
+  const auto cube = [](double factor) {
+    return [=](Var v) {
+      Var y = output(v.shape(), {v});
+      const Tensor in = Tensor::copy_of(v.value());
+      double* to = into(y).view.as<double>();
+      for (const double number : in.data<double>()) *to++ = number * number * number;
+      return record("cube", y, [=] {
+        if (Out d = add_to(v)) {
+          const View slopes = scratch(v.shape(), v.dtype());
+          kernels::multiply(slopes, v.value(), v.value());
+          kernels::multiply(slopes, slopes, y.grad());
+          kernels::scale(d, slopes, 3 * factor);
+        }
+      });
+    };
+  };
+  const GradcheckReport report = gradcheck(cube(1), x);
+  CHECK(report.verdict() == Verdict::right);
+  CHECK(std::isnan(report.inputs[0].forward_error));
+  CHECK(has_note(report, "no forward mode, differences alone: view: an element of dual was read as f64"));
+  CHECK(report.inputs[0].digits() > 9);
+  CHECK(gradcheck(cube(1.001), x).verdict() == Verdict::wrong);
+}
+
+TEST_CASE("an element at a kink is left out, and the op is named") {
+  Tensor x = tensor({0.5, 0, -2, 1e-12, 1}, f64);
+  const auto check = [&](auto f, const char* op, Index excluded) {
+    const GradcheckReport report = gradcheck(f, x);
+    CHECK_MESSAGE(report.passed(), report.text());
+    CHECK(report.inputs[0].excluded == excluded);
+    if (excluded > 0) CHECK(report.inputs[0].kinks == std::vector<std::string>{op});
+    if (excluded > 0) CHECK(has_note(report, "at a kink of " + std::string(op) + " "));
+  };
+  check([](Var v) { return relu(v) * v + relu(v); }, "relu", 2);
+  check([](Var v) { return abs(v); }, "abs", 1);  // at 0 its slope is the mean of both sides, as differences have it
+  check([](Var v) { return leaky_relu(v, 0.1); }, "leaky_relu", 2);
+  check([](Var v) { return clamp(v, 0, 0.75); }, "clamp", 2);
+  check([](Var v) { return maximum(v, 1); }, "maximum", 0);  // so is that of a tie
+  check([](Var v) { return where(greater(v, 0), v * 2, v); }, "greater", 2);
+  Tensor close = tensor({1, 3, 3 - 1e-12, 2}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return max(v); }, close);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[0].excluded == 2);
+  CHECK(report.inputs[0].kinks == std::vector<std::string>{"max"});
+}
+
+TEST_CASE("a kink in an op of one's own is seen by its two slopes; a wrong slope beside one is still wrong") {
+  const auto hinge = [](double factor) {
+    return [=](Var v) {
+      Var y = output(v.shape(), {v});
+      kernels::relu(into(y), v.value());
+      return record("hinge", y, [=] {
+        if (Out d = add_to(v)) {
+          const View dx = scratch(v.shape(), v.dtype());
+          kernels::relu_backward(dx, y.grad(), v.value());
+          kernels::scale(d, dx, factor);
+        }
+      });
+    };
+  };
+  Tensor x = tensor({0.5, 0, -2}, f64);
+  const GradcheckReport report = gradcheck(hinge(1), x);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[0].excluded == 1);
+  CHECK(has_note(report, "an op whose two slopes differ"));
+  CHECK_FALSE(gradcheck(hinge(1.001), x));
+}
+
+TEST_CASE("a kink near by is stepped around, and the element is compared") {
+  Tensor x = tensor({0.5, 1e-4, -2}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return relu(v) * v; }, x);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[0].compared == 3);
+  CHECK(report.inputs[0].excluded == 0);
+  CHECK_FALSE(gradcheck([](Var v) { return square_scaled(relu(v), 1.001); }, x));
+}
+
+TEST_CASE("a saturated softmax: 0 against 0 proves nothing, and the verdict is that it cannot be told") {
+  Tensor x = tensor({{0, 1000}, {2000, 0}}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return softmax(v); }, x);
+  CHECK(report.passed());
+  CHECK(report.verdict() == Verdict::cannot_tell);
+  CHECK(report.text().find("cannot tell: the true gradient is 0, to rounding") != std::string::npos);
+  CHECK(has_note(report, "softmax [2, 2]: 2 of 2 rows are saturated"));
+  Tensor mixed = tensor({{0, 1000}, {0.5, 0}}, f64);
+  const GradcheckReport half = gradcheck([](Var v) { return softmax(v); }, mixed);
+  CHECK(half.verdict() == Verdict::right);
+  CHECK(has_note(half, "softmax [2, 2]: 1 of 2 rows are saturated"));
+  // A row of one element is no saturated one, nor is one whose others are hidden.
+  Tensor alone = tensor({{3}, {4}}, f64);
+  CHECK_FALSE(has_note(gradcheck([](Var v) { return softmax(v); }, alone), "saturated"));
+}
+
+TEST_CASE("a gradient that is mostly zeros is said to be") {
+  Tensor x = tensor({1, -1, -2, -3, -4}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return relu(v); }, x);
+  CHECK(report.verdict() == Verdict::right);
+  CHECK(report.inputs[0].zeros == 4);
+  CHECK(has_note(report, "input 0: the true gradient is 0 in 4 of 5 elements"));
+}
+
+TEST_CASE("dropout is replayed, so a function with dropout is checked as it trains") {
+  Tensor x = full({16}, 0.5, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return dropout(v * v, 0.5); }, x);
+  CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+  CHECK(report.inputs[0].zeros > 0);
+  CHECK(report.inputs[0].zeros < 16);
+  CHECK_FALSE(gradcheck([](Var v) { return dropout(square_scaled(v, 1.001), 0.5); }, x));
+}
+
+TEST_CASE("a value that is not finite is a failure that names the op") {
+  Tensor x = tensor({1, -2}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return log(v) * 2; }, x);
+  CHECK_FALSE(report);
+  CHECK(report.failure.find("the function's value is not finite: log [2] (log.h:") == 0);
+}
+
+TEST_CASE("a row of sparsemax at the edge of its support is a kink, and one that is one-hot passes nothing") {
+  Tensor edge = tensor({1, 0}, f64), apart = tensor({{3, 0}, {0.25, 0}}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return sparsemax(v) * v; }, edge);
+  CHECK_MESSAGE(report.passed(), report.text());
+  CHECK(report.inputs[0].excluded == 2);
+  CHECK(report.inputs[0].kinks == std::vector<std::string>{"sparsemax"});
+  const GradcheckReport half = gradcheck([](Var v) { return sparsemax(v); }, apart);
+  CHECK_MESSAGE(half.passed(), half.text());
+  CHECK(has_note(half, "sparsemax [2, 2]: 1 of 2 rows are saturated"));
 }

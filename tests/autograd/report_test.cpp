@@ -7,6 +7,7 @@
 #include "attune/autograd/ops.h"
 #include "attune/autograd/parameter.h"
 #include "attune/autograd/tape.h"
+#include "attune/layers/attention.h"
 #include "attune/layers/data.h"
 #include "attune/layers/gpt.h"
 
@@ -15,6 +16,7 @@ using namespace attune;
 namespace {
 
 using Gradient = ParameterReport::Gradient;
+using Why = ParameterReport::Why;
 
 struct Pair {
   Parameter a{tensor({1, 2}, f64)}, b{tensor({3, 4}, f64)};
@@ -188,4 +190,69 @@ TEST_CASE("a whole model: every parameter has a line, under its path, and a froz
     }
   }
   CHECK(frozen == 1);
+}
+
+TEST_CASE("a report says why: one word for each way to lose a gradient") {
+  const auto why = [](auto f) { return report_of_b(f).why; };
+  CHECK(why([](Var a, Var b) { return a * b; }) == Why::reached);
+  CHECK(why([](Var a, Var) { return a * 2; }) == Why::unused);
+  CHECK(why([](Var a, Var b) { return exp(b) == a ? a : a * 2; }) == Why::not_in_loss);
+  CHECK(why([](Var a, Var b) { return a * detach(b); }) == Why::detached);
+  CHECK(why([](Var a, Var b) { return a + relu(b * -1); }) == Why::dead);
+  CHECK(why([](Var a, Var b) {
+          const Tensor two = tensor({1, 1000}, f64);
+          const Var apart = b * Tensor::copy_of(two);
+          return a + softmax(apart);
+        }) == Why::saturated);
+  CHECK(why([](Var a, Var b) {
+          const Var none = tensor({0, 0}, i32);
+          return where(none, b, a);
+        }) == Why::masked);
+  CHECK(why([](Var a, Var b) { return a + b * 0; }) == Why::zeroed);
+  const ParameterReport chosen = report_of_b([](Var a, Var b) {
+    const Var place = argmax(reshape(b, {1, 2}), 1);
+    const Var table = reshape(a, {2, 1});
+    return embedding(table, place);
+  });
+  CHECK(chosen.why == Why::integers);
+  CHECK(chosen.ended_at == "argmax [1]: integers have no gradient");
+  CHECK(chosen.text() == "b: no gradient: its path ended at argmax [1]: integers have no gradient");
+  const ParameterReport compared = report_of_b([](Var a, Var b) { return where(less(b, 3.5), a, a * 2); });
+  CHECK(compared.why == Why::integers);
+  const ParameterReport dead = report_of_b([](Var a, Var b) { return a + relu(b * -1); });
+  CHECK(dead.ended_at == "relu [2]: the gradient that it passes back is zero: none of its inputs is above 0");
+}
+
+TEST_CASE("attention that sees one key, or nothing") {
+  Pair model;  // b makes the queries
+  flatten(model);
+  const auto about_b = [&](const Mask& mask, bool as_value) {
+    Tape tape({.places = true});
+    const Var a = model.a, b = model.b;
+    const Var k = reshape(a, {2, 1}), q = reshape(b, {2, 1});
+    const Var y = as_value ? attention(k, k, q, {.mask = mask}) : attention(q, k, k, {.mask = mask});
+    tape.backward(sum(y) + sum(a));
+    const ParameterReport line = tape.report()[1];
+    CHECK(line.parameter == "b");
+    CHECK(line.place.find("attention.cpp:") != std::string::npos);
+    return line.why;
+  };
+  CHECK(about_b(Mask::window(1), false) == Why::saturated);
+  CHECK(about_b(Mask::allow(tensor({{0, 0}, {0, 0}}, i32)), true) == Why::masked);
+}
+
+TEST_CASE("a report names the layer and the line where a tape remembers them") {
+  Gpt model({.vocab = 11, .context = 4, .layers = 2, .heads = 2, .width = 8}, Rng(1));
+  flatten(model);
+  const Observer cut([](const TapPoint& at) {
+    return at.path == "blocks.1.attention" && at.name == "heads" ? detach(at.value) : at.value;
+  });
+  Tape tape({.places = true});
+  tape.backward(sum(model(tensor({{1, 2, 3, 4}}, i32))));
+  for (const ParameterReport& line : tape.report()) {
+    if (line.parameter == "blocks.1.attention.qkv.weight") {
+      CHECK(line.why == Why::detached);
+      CHECK(line.place.find("blocks.1.attention, detach.h:") == 0);
+    }
+  }
 }

@@ -85,8 +85,7 @@ TEST_CASE("README: gradcheck of a model") {
   const Batch batch = task.batch(0, 2);
   const Cast as_f64(model, f64);  // until the end of the scope; then the f32 bits are back
   const GradcheckReport report = gradcheck_parameters(
-      ParameterList(model), [&] { return cross_entropy(model(batch.inputs), batch.targets); },
-      {.step = 1e-4});  // small beside the initial weights, whose deviation is 0.02
+      ParameterList(model), [&] { return cross_entropy(model(batch.inputs), batch.targets); });
   CHECK_MESSAGE(report.passed(), report.text());
 }
 
@@ -418,15 +417,51 @@ TEST_CASE("GUIDE: reading what a model thinks, and changing it") {
 }
 
 TEST_CASE("GUIDE: forward mode, and Hessian times vector") {
-  Tensor x = tensor({0.5, -1}, f64).to(DType::dual);
-  x.data<dual>()[0].tangent = 1;  // the direction v = (1, 0)
-  Tape tape;
-  const Var leaf = variable(x), growth = exp(leaf), wave = sin(leaf);
-  const Var y = sum(growth * wave);
-  tape.backward(y);
-  const double along = y.value().as<dual>()->tangent;      // the slope of y along v
-  const dual* hessian_times_v = leaf.grad().as<dual>();    // its tangents; its values are the gradient
+  const auto f = [](Var x) {
+    const Var growth = exp(x), wave = sin(x);
+    return sum(growth * wave);
+  };
+  const Tensor x = tensor({0.5, -1}), v = tensor({1, 0});  // the direction
+  const double along = jvp(f, x, v).tangent.item();        // the slope of f along v, in f64
+  const HessianProduct h = hvp(f, x, v);                   // h.gradient[0], and h.product[0] = H v
   CHECK(along == doctest::Approx(std::exp(0.5) * (std::sin(0.5) + std::cos(0.5))).epsilon(1e-12));
-  CHECK(hessian_times_v[0].tangent == doctest::Approx(2 * std::exp(0.5) * std::cos(0.5)).epsilon(1e-12));
-  CHECK(hessian_times_v[1].tangent == 0);
+  CHECK(h.product[0].at({0}) == doctest::Approx(2 * std::exp(0.5) * std::cos(0.5)).epsilon(1e-12));
+  CHECK(h.product[0].at({1}) == 0);
+}
+
+TEST_CASE("GUIDE: curvature of a model along a direction") {
+  Gpt model = small_model();
+  const Batch batch = small_task().batch(0, 2);
+  const std::vector<Tensor> v = random_direction(model, 1);  // a tensor for each parameter
+  const HessianProduct h = hvp([&] { return cross_entropy(model(batch.inputs), batch.targets); }, model, v);
+  double curvature = 0;  // v·H v
+  for (std::size_t i = 0; i < v.size(); ++i)
+    for (std::size_t k = 0; k < v[i].data<double>().size(); ++k)
+      curvature += v[i].data<double>()[k] * h.product[i].data<double>()[k];
+  CHECK(std::isfinite(curvature));
+  CHECK(curvature != 0);
+}
+
+TEST_CASE("GUIDE: a whole model verified") {
+  Gpt model = small_model();
+  const Batch batch = small_task().batch(0, 2);
+  const VerifyReport report = verify(model, [&] { return cross_entropy(model(batch.inputs), batch.targets); });
+  const std::string text = report.text();  // digits per parameter, and what could not be told
+  CHECK_MESSAGE(report.passed(), text);
+}
+
+TEST_CASE("GUIDE: no leak") {
+  const Gpt model = small_model();
+  assert_no_leak(model);  // throws with the first pair of places where it looks ahead
+}
+
+TEST_CASE("GUIDE: the first number that is not finite") {
+  const Tensor x = tensor({1, -2});
+  Tape tape({.places = true});  // remembers where each op was recorded
+  const Var y = sum(log(variable(x)) * 2);
+  const std::optional<NonFinite> found = tape.find_nonfinite();
+  if (found) fmt::print("{}\n", found->text());
+  REQUIRE(found);
+  CHECK(found->op == "log");
+  CHECK(std::isnan(y.item()));
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "../lib/kernel_check.h"
+#include "attune/autograd/forward.h"
 #include "attune/autograd/gradcheck.h"
 #include "attune/layers/gpt.h"
 
@@ -38,13 +39,6 @@ Var loss_of(const Gpt& model) { return cross_entropy(model(tokens()), targets())
 // One tensor for each parameter, in the order of each().
 using Direction = std::vector<Tensor>;
 
-Direction random_direction(Gpt& model, std::uint64_t seed) {
-  Direction v;
-  for_each_parameter(
-      model, [&](const std::string&, const Parameter& p) { v.push_back(random(p.shape(), f64, ++seed)); });
-  return v;
-}
-
 double dot(const Direction& a, const Direction& b) {
   double total = 0;
   for (std::size_t i = 0; i < a.size(); ++i) total += check_kernels::dot(a[i], b[i]);
@@ -73,29 +67,13 @@ Direction gradient_at(Gpt& model, const Direction& v, double shift) {
   return result;
 }
 
-// One pass in dual numbers, the parameters' tangents v: the loss's tangent, and the Hessian times v.
-struct ForwardOverReverse {
-  double loss_tangent = 0;
-  Direction gradient, hessian_times_v;
-};
-ForwardOverReverse forward_over_reverse(Gpt& model, const Direction& v) {
-  const Cast cast(model, DType::dual);
-  std::size_t i = 0;
-  for_each_parameter(model, [&](const std::string&, Parameter& p) {
-    kernels::copy(p.mutable_value(), dual_of(Tensor::copy_of(p.value()).to(f64), v[i++]));
-  });
-  Tape tape;
-  const Var loss = loss_of(model);
-  tape.backward(loss);
-  const dual result = *loss.value().as<dual>();
-  ForwardOverReverse all;
-  all.loss_tangent = result.tangent;
-  for_each_parameter(model, [&](const std::string&, const Parameter& p) {
-    const Tensor gradient = Tensor::copy_of(p.grad());
-    all.gradient.push_back(values_of(gradient));
-    all.hessian_times_v.push_back(tangents_of(gradient));
-  });
-  return all;
+HessianProduct product_of(Gpt& model, const Direction& v) {
+  return hvp([&] { return loss_of(model); }, model, v);
+}
+
+// While it lives, attention goes step by step: an observer that puts other scores in place makes it.
+Observer composed() {
+  return Observer([](const TapPoint& at) { return at.name == "scores" ? at.value * 1 : at.value; });
 }
 
 // The parameters and their gradients as bytes, and whether there are gradients.
@@ -154,9 +132,9 @@ TEST_CASE("gpt gradients: forward mode agrees with reverse mode") {
   for (const bool bias : {false, true}) {
     Gpt model = make_gpt(bias);
     const Direction v = random_direction(model, 7), gradient = gradient_at(model, v, 0);
-    const ForwardOverReverse both = forward_over_reverse(model, v);
+    const HessianProduct both = product_of(model, v);
     const double expected = dot(gradient, v);
-    const double error = std::abs(both.loss_tangent - expected) / std::abs(expected);
+    const double error = std::abs(both.slope - expected) / std::abs(expected);
     MESSAGE("relative difference ", error);
     CHECK(error <= 1e-12);
     for (std::size_t i = 0; i < gradient.size(); ++i)
@@ -168,18 +146,31 @@ TEST_CASE("gpt gradients: the Hessian is symmetric, u·Hv = v·Hu") {
   for (const bool bias : {false, true}) {
     Gpt model = make_gpt(bias);
     const Direction u = random_direction(model, 7), v = random_direction(model, 1007);
-    const double uhv = dot(u, forward_over_reverse(model, v).hessian_times_v);
-    const double vhu = dot(v, forward_over_reverse(model, u).hessian_times_v);
+    const double uhv = dot(u, product_of(model, v).product);
+    const double vhu = dot(v, product_of(model, u).product);
     const double error = std::abs(uhv - vhu) / std::abs(uhv);
     MESSAGE("u·Hv = ", uhv, ", relative difference ", error);
     CHECK(error <= 1e-10);
   }
 }
 
+TEST_CASE("gpt gradients: the same with attention step by step, and both forms agree") {
+  Gpt model = make_gpt(true);
+  const Direction u = random_direction(model, 7), v = random_direction(model, 1007);
+  const HessianProduct fused = product_of(model, v);
+  const Observer steps = composed();
+  const HessianProduct hv = product_of(model, v), hu = product_of(model, u);
+  const double uhv = dot(u, hv.product), vhu = dot(v, hu.product);
+  CHECK(std::abs(uhv - vhu) <= 1e-10 * std::abs(uhv));
+  CHECK(std::abs(hv.slope - fused.slope) <= 1e-12 * std::abs(fused.slope));
+  for (std::size_t i = 0; i < v.size(); ++i)
+    check_close(hv.product[i], values(fused.product[i]), 1e-10, 1e-12 * largest(fused.product));
+}
+
 TEST_CASE("gpt gradients: a Hessian-vector product is what differences of gradients say") {
   Gpt model = make_gpt(true);
   const Direction v = random_direction(model, 7);
-  const Direction exact = forward_over_reverse(model, v).hessian_times_v;
+  const Direction exact = product_of(model, v).product;
   constexpr double h = 0x1p-12;
   const Direction ahead = gradient_at(model, v, h), behind = gradient_at(model, v, -h);
   const Direction far_ahead = gradient_at(model, v, 2 * h), far_behind = gradient_at(model, v, -2 * h);
@@ -204,7 +195,7 @@ TEST_CASE("gpt gradients: afterwards the model has its old bits and gradients") 
   const std::string before = bits(model);
   const Direction v = random_direction(model, 7);
   gradient_at(model, v, 0.5);
-  forward_over_reverse(model, v);
+  product_of(model, v);
   {
     const Cast cast(model, f64);
     gradcheck_parameters(ParameterList(model), [&] { return loss_of(model); }, {.elements = 1});

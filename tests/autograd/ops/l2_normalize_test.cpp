@@ -26,7 +26,7 @@ TEST_CASE("l2_normalize") {
   check_op(
       {.name = "l2_normalize",
        .f = [](Var x) { return l2_normalize(x); },
-       .reference = [](const Plain& x) { return reference(x, 1e-12); },
+       .reference = [](const Plain& x) { return reference(x, 1e-24); },
        .inputs = {{real({3, 5})},
                   {real({7})},
                   {real({2, 3, 15})},

@@ -32,6 +32,8 @@ TEST_CASE("progress: the rate counts what is done now, not what was done before"
   bar.show(51, "");
   CHECK(bar.rate() > 0);
   CHECK(bar.line(51, "x").find("left") != std::string::npos);
+  CHECK(bar.line(51, std::string(200, 'x')).find("… ") != std::string::npos);  // the text gives way, not the time
+  CHECK(bar.line(51, std::string(200, 'x')).ends_with(" left"));
 }
 
 TEST_CASE("duration: in the unit that reads best") {

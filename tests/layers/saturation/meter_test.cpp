@@ -161,6 +161,7 @@ TEST_CASE("meter: reads what attention computes step by step, whatever the mask,
     compare({"allowed", {.mask = Mask::allow(allowed)}}, type);
     compare({"softcap", {.softcap = 2}}, type);
     compare({"dropout", {.dropout = 0.3}}, type);
+    compare({"ssmax", {.mask = Mask::causal(), .ssmax = true}}, type);
     const Tensor bias = random({4, 7, 9}, type, 8), sinks = random({4}, type, 9);
     const NoGrad outer;  // the constants outlive the tapes inside
     compare({"bias and sinks", {.bias = Var(bias), .sinks = Var(sinks)}}, type);
@@ -276,6 +277,35 @@ TEST_CASE("meter: a saturated head is an alarm that says what would help, measur
   }
   CHECK(meter.alarms().empty());
   CHECK(describe(meter.readings()[0]).starts_with("attention head 0: entropy 0.9"));
+}
+
+TEST_CASE("meter: other normalizers are measured as what they are") {
+  const Tensor x = random({1, 6, 4}, f64, 1, -3, 3), dy = random({1, 6, 4}, f64, 2);
+  for (const Normalizer normalizer :
+       {Normalizer::softmax1, Normalizer::sigmoid, Normalizer::sparsemax, Normalizer::entmax15}) {
+    CAPTURE(name_of(normalizer));
+    AttentionMeter meter({.every = 1});
+    Tape tape;
+    AttentionMeter::Watch watch(meter, 0);
+    const Var q = variable(x);
+    tape.backward(attention(q, x, x, {.normalizer = normalizer}), dy);
+    watch.read();
+    const HeadReading& r = meter.readings().at(0);
+    Tape again;
+    const Var leaf = variable(x);
+    const detail::AttentionCall call = detail::prepare_attention(leaf, x, x, {.normalizer = normalizer});
+    const Var scores = detail::attention_scores(call), masked = detail::masked_scores(call, scores);
+    const Var weights = detail::attention_weights(call, masked);
+    keep_grad(scores), keep_grad(weights);
+    again.backward(detail::weigh(call, weights, masked), dy);
+    CHECK(r.scores_gradient ==
+          doctest::Approx(norm(scores.grad())).epsilon(normalizer == Normalizer::softmax1 ? 0.1 : 1e-12));
+    CHECK(r.weights_gradient == doctest::Approx(norm(weights.grad())).epsilon(1e-12));
+    CHECK(r.query_gradient == doctest::Approx(norm(leaf.grad())).epsilon(1e-12));
+    double sink = 0;
+    for (const Index i : {4, 5}) sink += weights.value().at({0, i, 0}) / 2;
+    CHECK(r.sink_mass == doctest::Approx(sink).epsilon(1e-12));
+  }
 }
 
 TEST_CASE("B26: meter: rows that see nothing, or one key, are left out and are never NaN") {

@@ -1,0 +1,85 @@
+# Read by ./dev: building, testing and measuring.
+
+# configure PRESET
+configure() {
+  check_machine
+  check_cmake
+  check_compiler "$1"
+  werror=OFF
+  [ "${CI:-}" != true ] || werror=ON
+  step "Configuring build/$1" "If the message above does not help, start anew: rm -r build/$1" \
+    cmake --preset "$1" -DATTUNE_WERROR=$werror
+}
+
+# configure_and_build PRESET [TARGET ...]
+configure_and_build() {
+  preset=$1
+  shift
+  configure "$preset"
+  step "Building build/$preset (minutes the first time)" \
+    'The first "error:" above says where. Killed, or out of memory? Build with less at once: cmake --build build/'"$preset -j1" \
+    cmake --build --preset "$preset" --parallel "$(nproc)" ${1:+--target "$@"}
+}
+
+# run_tests PRESET [NAME] [options of ctest]
+run_tests() {
+  preset=$1
+  shift
+  case "${1:--}" in
+    -*) again="./dev test NAME" ;;
+    *)
+      again="./dev test $1"
+      name=$1
+      shift
+      set -- -R "$name" "$@"
+      ;;
+  esac
+  # The thread sanitizer wants its addresses where they are without randomisation.
+  fixed_addresses=
+  if [ "$preset" = tsan ] && setarch -R true 2>/dev/null; then fixed_addresses='setarch -R'; fi
+  # shellcheck disable=SC2086  # $fixed_addresses is a command and its option, or nothing
+  step "Testing build/$preset" "What failed is listed above, with what it said. One alone: $(echo "$again" | sed "s/test/$(word_of "$preset")/")" \
+    $fixed_addresses ctest --preset "$preset" --parallel "$(nproc)" "$@"
+}
+
+# The word of ./dev that tests this preset.
+word_of() {
+  case $1 in
+    release) echo test ;;
+    *) echo "$1" ;;
+  esac
+}
+
+# The table of the uniform checks: of ops and layers, or of every case ("all").
+print_table() {
+  ATTUNE_TABLE=${1:-1} step 'Checking every op and layer' 'The line that says ERROR names the file and what was compared.' \
+    build/release/bin/attune_tests \
+    --source-file='*/autograd/ops/*_test.cpp,*/layers/attention_test.cpp,*/layers/layers_table_test.cpp'
+}
+
+run_benchmarks() {
+  if [ $# -gt 0 ]; then
+    program=build/release/bin/$1
+    [ -x "$program" ] || program=build/release/bin/$1_bench
+    [ -x "$program" ] || misuse "There is no benchmark '$1'; there are: $(benchmarks)"
+    shift
+    step "$program" 'Its own message is above.' "$program" "$@"
+    return
+  fi
+  for program in build/release/bin/*_bench; do
+    step "$program" 'Its own message is above.' "$program"
+  done
+}
+
+benchmarks() { for program in build/release/bin/*_bench; do basename "$program" _bench; done | tr '\n' ' '; }
+
+# measure_coverage [NAME]: runs the tests, or those that match NAME, and says which lines of the libraries none came by.
+measure_coverage() {
+  find build/coverage -name '*.gcda' -delete                # of the last time
+  find build/coverage -name '*CompilerId.gcno' -delete      # of CMake's own
+  run_tests coverage "$@"
+  step 'Reading what was run' 'gcovr says above what it could not read; start anew: rm -r build/coverage' \
+    gcovr --root . --object-directory build/coverage build/coverage --gcov-ignore-parse-errors -j "$(nproc)" \
+    --filter 'lib/' --filter 'autograd/' --filter 'layers/' --json build/coverage/coverage.json
+  python3 cmake/dev/coverage.py build/coverage/coverage.json build/coverage/uncovered.txt
+}
