@@ -686,7 +686,7 @@ Figure collapse_figure(const std::vector<Result>& results) {
       "through nothing else. A line ends where 600 steps are not enough; dots are seeds.";
   figure.references = {std::string(kReference) +
                        " The dotted line is where a random row freezes. That the cliff stands near it at n = "
-                       "32 is no law: see the next figure but one."};
+                       "32 is no law: with 4 keys training works far above σc, with 128 it fails below."};
   std::size_t missed = 0;
   ReportTable table = collapse_table(results, missed);
   if (missed > 0)
