@@ -13,7 +13,9 @@ using namespace attune::show;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::size_t count(const std::string& text, const std::string& part) {
   std::size_t found = 0;
@@ -43,8 +45,8 @@ TEST_CASE("heat_map: the range is that of the numbers, unless given") {
 
 TEST_CASE("heat_map: colours are of 256, and masked cells have none") {
   const std::string text =
-      heat_map(tensor({{0, 1}, {0, 0}}), {.shown = [](Index, Index column) { return column == 1; }, .legend = false},
-               {.colors = true});
+      heat_map(tensor({{0, 1}, {0, 0}}),
+               {.shown = [](Index, Index column) { return column == 1; }, .legend = false}, {.colors = true});
   CHECK(text == "\033[2m\033[0m   \033[48;5;226m  \033[0m\n\033[2m\033[0m   \033[48;5;53m  \033[0m\n");
 }
 
@@ -67,7 +69,8 @@ TEST_CASE("heat_map: what is too wide is drawn in means") {
 
 TEST_CASE("heat_map: nothing, and what is no matrix") {
   CHECK(heat_map(Tensor({0, 3}), {.legend = false}) == "");
-  CHECK_THROWS_WITH_AS(heat_map(Tensor({2})), "heat_map: [2] is no matrix of [rows, columns]", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(heat_map(Tensor({2})), "heat_map: [2] is no matrix of [rows, columns]",
+                       std::invalid_argument);
   CHECK_THROWS_AS(svg_heat_map(Tensor({2})), std::invalid_argument);
 }
 
@@ -79,4 +82,18 @@ TEST_CASE("svg_heat_map: a cell for each number, masked ones of a class of their
   CHECK(count(text, "<rect") == 4 + 16);  // and the legend's
   CHECK(contains(text, "<title>&amp; &lt;: 0.5</title>"));
   CHECK(contains(text, "#fde725"));  // 1
+}
+
+TEST_CASE("svg_heat_map: cells with numbers, links and hatching") {
+  HeatMapOptions options{.rows = {"a rule of some length"}, .columns = {"8", "32"}};
+  options.text = [](Index, Index column) { return column == 0 ? std::string("<9") : std::string("82"); };
+  options.link = [](Index, Index column) { return column == 0 ? std::string() : std::string("#a\"b"); };
+  options.hatched = [](Index, Index column) { return column == 0; };
+  const std::string body = svg_heat_map(tensor({{1, 2}}), options).body;
+  const auto has = [&](const std::string& part) { return body.find(part) != body.npos; };
+  CHECK(has("class=\"cell halo\" text-anchor=\"middle\">&lt;9</text>"));
+  CHECK(has("<path class=\"hatch\""));
+  CHECK(has("<a href=\"#a&quot;b\"><rect"));
+  CHECK(has(">a rule of some length<"));  // not shortened, as it would be beside an attention map
+  CHECK(svg_heat_map(tensor({{1, 2}}), {.cell = 5}).width < 200);
 }

@@ -12,14 +12,17 @@ using namespace attune::show;
 
 namespace {
 
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN(), kInf = std::numeric_limits<double>::infinity();
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN(),
+                 kInf = std::numeric_limits<double>::infinity();
 
 std::string plot(const std::vector<Series>& series, const PlotOptions& options = {},
                  const Terminal& terminal = {.width = 20}) {
   return line_plot(series, options, terminal);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -109,4 +112,27 @@ TEST_CASE("svg_line_plot: a path for each curve, and a polygon for each band") {
   CHECK(contains(text, "class=\"line s0\""));
   CHECK(contains(text, "class=\"band s1\""));
   CHECK_FALSE(contains(text, "nan"));
+}
+
+TEST_CASE("svg_line_plot: dashes, dots, names at the ends of lines, guides and ticks of one's own") {
+  const std::vector<Series> series = {
+      {.name = "one", .y = {1, 2}, .x = {1, 4}, .mark = Mark::dashes, .color = 3},
+      {.name = "two", .y = {1, 2}, .x = {1, 4}, .mark = Mark::thin},
+      {.y = {1, NAN, 2}, .x = {1, 2, 4}, .mark = Mark::dots, .color = 6}};
+  const Svg svg = svg_line_plot(series, {.log_x = true,
+                                         .svg_width = 100,
+                                         .svg_height = 80,
+                                         .end_labels = true,
+                                         .x_range = {1, 8},
+                                         .guides = {{2, "here"}, {9, "beyond"}},
+                                         .x_ticks = {1, 4, 16}});
+  CHECK(contains(svg.body, "class=\"line s3 dashes\""));
+  CHECK(contains(svg.body, "class=\"line s1 thin\""));
+  CHECK(svg.body.find("<circle class=\"dot s6\"") != svg.body.rfind("<circle class=\"dot s6\""));
+  CHECK(contains(svg.body, "class=\"name s3\" text-anchor=\"start\">one<"));
+  CHECK(contains(svg.body, ">here<"));
+  CHECK_FALSE(contains(svg.body, ">beyond<"));
+  CHECK(contains(svg.body, ">4<"));
+  CHECK_FALSE(contains(svg.body, ">16<"));  // outside of the axis
+  CHECK(svg.width > 100);
 }

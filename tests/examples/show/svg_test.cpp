@@ -10,12 +10,15 @@ TEST_CASE("svg: markup in a text stays text") {
   CHECK(svg_escape("√d é\n") == "√d é\n");
   CHECK(svg_escape("\x01 \xff \xc3") == "� � �");
   CHECK(svg_escape(std::string_view("\0", 1)) == "�");
-  CHECK(svg_text(1, 2, "<") == "<text x=\"1.0\" y=\"2.0\" class=\"label\" text-anchor=\"start\">&lt;</text>\n");
+  CHECK(svg_text(1, 2, "<") ==
+        "<text x=\"1.0\" y=\"2.0\" class=\"label\" text-anchor=\"start\">&lt;</text>\n");
 }
 
 TEST_CASE("svg: a file of its own, in both colours, without scripts") {
   const std::string text = Svg{10, 20, "<path/>\n"}.text("a < b");
-  CHECK(text.find("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 10 20\" width=\"10\" height=\"20\"") == 0);
+  CHECK(text.find(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 10 20\" width=\"10\" height=\"20\"") ==
+        0);
   CHECK(text.find("<title>a &lt; b</title>") != text.npos);
   CHECK(text.find("prefers-color-scheme: dark") != text.npos);
   CHECK(text.find("<script") == text.npos);
@@ -34,4 +37,11 @@ TEST_CASE("svg_grid: pictures in rows, each moved to its place") {
   CHECK(svg_grid(pictures, 0).height == 40);
   CHECK(svg_grid({}, 3).width == 0);
   CHECK(svg_grid(pictures, 2, "title").height == 71);
+}
+
+TEST_CASE("svg: part of a page, whose style sheet stands once") {
+  const std::string text = Svg{10, 20, "<path/>\n"}.inline_text("a < b");
+  CHECK(text ==
+        "<svg viewBox=\"0 0 10 20\" width=\"10\" role=\"img\">\n<title>a &lt; b</title>\n<path/>\n</svg>\n");
+  CHECK(svg_style().find("prefers-color-scheme: dark") != svg_style().npos);
 }
