@@ -315,7 +315,7 @@ class SvgPlot {
 
   Svg drawn() {
     svg_ = {
-        std::max(left_ + width_ + (widest_ > 0 ? 10 + 6.8 * widest_ : 16), 8 + 7.8 * columns(options_.title)),
+        std::max(left_ + width_ + (widest_ > 0 ? 10 + 7.4 * widest_ : 16), 8 + 8.8 * columns(options_.title)),
         top_ + height_ + (options_.x_label.empty() ? 24 : 44),
         {}};
     axes();

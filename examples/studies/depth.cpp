@@ -219,15 +219,12 @@ Figure collapse(const std::vector<Result>& results) {
   figure.panels.push_back({show::svg_line_plot(lines, options), "Difference between tokens by depth", ""});
   figure.caption =
       "Attention alone makes all tokens the same within four layers, and each layer about cubes what is "
-      "left: on this "
-      "logarithmic axis the curve falls ever more steeply, down to the rounding of 64-bit numbers near "
-      "10⁻¹⁶. Unscaled "
-      "scores, which are saturated, mix less and collapse later. Skip connections keep the tokens apart. "
-      "Thin: single draws.";
+      "left: on this logarithmic axis the curve falls ever more steeply, down to the rounding of 64-bit "
+      "numbers near 10⁻¹⁶. Unscaled scores, which are saturated, mix less and collapse later. Skip "
+      "connections keep the tokens apart. Thin: single draws.";
   figure.references = {
       "Dong, Cordonnier & Loukas 2021, arXiv:2103.03404. Reference figures: an independent computation in "
-      "another "
-      "framework, one draw each."};
+      "another framework, one draw each."};
   figure.tables.push_back(table);
   return figure;
 }
@@ -284,9 +281,8 @@ Figure phases(const std::vector<Result>& results) {
                            "Entropy and difference by sigma", ""});
   figure.caption =
       "Small scores average all tokens, which are then the same: rank collapse. Large ones look at a single "
-      "key each, whose "
-      "gradient vanishes: entropy collapse. No initial scale avoids both in a deep stack without skip "
-      "connections.";
+      "key each, whose gradient vanishes: entropy collapse. No initial scale avoids both in a deep stack "
+      "without skip connections.";
   figure.references = {
       "Giorlandino & Goldt 2025, arXiv:2505.24333: the two failures as phases of one model."};
   return figure;
@@ -298,8 +294,7 @@ Report report(const Request&, const std::vector<Result>& results) {
   if (!std::isnan(pure) && !std::isnan(skip))
     page.headline = fmt::format(
         "After three layers of attention alone the tokens differ by {:.0e} of their size; with skip "
-        "connections, by {:.2f} after "
-        "twelve.",
+        "connections, by {:.2f} after twelve.",
         pure, skip);
   else
     page.headline = fmt::format("{} runs; see the figures.", results.size());
@@ -307,8 +302,7 @@ Report report(const Request&, const std::vector<Result>& results) {
   if (Figure second = phases(results); !second.panels.empty()) page.figures.push_back(std::move(second));
   page.method = fmt::format(
       "{} tokens of width {}, {} heads; all weights N(0, 1/width) but W_Q and W_K, which the gain "
-      "multiplies, so that the scores' "
-      "initial deviation σ is gain². Forward only, in 64-bit numbers.",
+      "multiplies, so that the scores' initial deviation σ is gain². Forward only, in 64-bit numbers.",
       kTokens, kWidth, kHeads);
   return page;
 }

@@ -198,34 +198,33 @@ struct Model {
 };
 
 Index count_right(const ConstView& logits, const Tensor& targets) {
-  Index right = 0;
-  const Index columns = logits.size(1);
-  for (Index row = 0; row < logits.size(0); ++row) {
-    Index best = 0;
-    double most = logits.at({row, 0});
-    for (Index column = 1; column < columns; ++column)
-      if (const double x = logits.at({row, column}); x > most) most = x, best = column;
-    right += best == targets.data<std::int32_t>()[static_cast<std::size_t>(row)];
-  }
-  return right;
-}
-
-// The same for f32, where it is done at every step.
-Index count_right_f32(const ConstView& logits, const Tensor& targets) {
-  Index right = 0;
-  const Index columns = logits.size(1);
-  for (Index row = 0; row < logits.size(0); ++row) {
-    const float* first = logits.as<float>() + row * columns;
-    const auto best = std::max_element(first, first + columns) - first;
-    right += best == targets.data<std::int32_t>()[static_cast<std::size_t>(row)];
-  }
-  return right;
+  return visit(logits.dtype(), [&]<class T>() {
+    Index right = 0;
+    const Index columns = logits.size(1);
+    if constexpr (std::is_floating_point_v<T>)
+      for (Index row = 0; row < logits.size(0); ++row) {
+        const T* first = logits.as<T>() + row * columns;
+        const auto best = std::max_element(first, first + columns) - first;
+        right += best == targets.data<std::int32_t>()[static_cast<std::size_t>(row)];
+      }
+    return right;
+  });
 }
 
 double norm(const ConstView& x) {
   const Tensor copy = Tensor::copy_of(x).to(f64);
   double squares = 0;
   for (const double number : copy.data<double>()) squares += number * number;
+  return std::sqrt(squares);
+}
+
+double distance(const Tensor& a, const ConstView& b) {
+  const auto x = a.data<float>();
+  double squares = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double apart = static_cast<double>(x[i]) - static_cast<double>(b.as<float>()[i]);
+    squares += apart * apart;
+  }
   return std::sqrt(squares);
 }
 
@@ -368,6 +367,60 @@ std::unique_ptr<Optimizer> optimizer_of(Model& model) {
   return std::make_unique<Sgd>(model, SgdOptions{.lr = model.options.lr});
 }
 
+// One run while it goes on.
+struct Trainer {
+  explicit Trainer(const LookupOptions& from)
+      : options(from),
+        model(from),
+        optimizer(optimizer_of(model)),
+        data(Rng(from.seed).split("batches")),
+        probes(draw_examples(from, kProbes, Rng(from.seed).split("probes"), true)) {}
+
+  // Nothing happens any more.
+  bool has_learned() const {
+    return run.reached >= 0 && run.last_accuracy >= 0.999 && steps_made > run.reached + 20 &&
+           !options.keep_maps;
+  }
+
+  void step(Index number) {
+    const bool measured = is_logged(number, options.steps, options.logged);
+    Tensor before;
+    if (measured) measure_at(number), before = Tensor::copy_of(model.wq.value());
+    descend(draw_examples(options, options.batch, data.split(static_cast<std::uint64_t>(number))));
+    if (measured) run.measurements.back().update_q = distance(before, model.wq.value()) / norm(before);
+    if (run.reached < 0 && run.last_accuracy >= 0.9) run.reached = number;
+  }
+
+  void measure_at(Index number) {
+    run.measurements.push_back(measure(model, probes, number));
+    run.measurements.back().running_accuracy = run.last_accuracy;
+    const Index moments[] = {0, options.steps / 20, options.steps / 6, options.steps};
+    if (options.keep_maps && run.maps.size() < 4 && number >= moments[run.maps.size()])
+      run.maps.push_back(draw_map(model, probes, number));
+  }
+
+  void descend(const Examples& examples) {
+    {
+      Tape tape;
+      const Pass pass = model(examples);
+      tape.backward(cross_entropy(pass.logits, examples.targets));
+      const double share =
+          as_double(count_right(pass.logits.value(), examples.targets)) / as_double(options.batch);
+      run.last_accuracy = steps_made == 0 ? share : kAverage * run.last_accuracy + (1 - kAverage) * share;
+    }
+    optimizer->step();
+    ++steps_made;
+  }
+
+  LookupOptions options;
+  Model model;
+  std::unique_ptr<Optimizer> optimizer;
+  Rng data;
+  Examples probes;
+  Index steps_made = 0;
+  LookupRun run;
+};
+
 }  // namespace
 
 const std::vector<std::string>& rule_names() {
@@ -444,57 +497,14 @@ LookupRun run_lookup(const LookupOptions& options, const std::function<void(doub
             options.logged >= 1,
         "lookup: width {}, keys {}, steps {}, batch {} and logged {} are too small", options.width,
         options.keys, options.steps, options.batch, options.logged);
-  Model model(options);
-  const std::unique_ptr<Optimizer> optimizer = optimizer_of(model);
-  const Rng data = Rng(options.seed).split("batches");
-  const Examples probes = draw_examples(options, kProbes, Rng(options.seed).split("probes"), true);
-
-  LookupRun run;
-  Index after = 0;
-  for (Index step = 0; step < options.steps; ++step) {
-    const bool measured = is_logged(step, options.steps, options.logged);
-    Tensor before;
-    if (measured) {
-      run.measurements.push_back(measure(model, probes, step));
-      run.measurements.back().running_accuracy = run.last_accuracy;
-      before = Tensor::copy_of(model.wq.value());
-    }
-    if (options.keep_maps && (step == 0 || step == options.steps / 20 || step == options.steps / 6))
-      run.maps.push_back(draw_map(model, probes, step));
-
-    const Examples examples =
-        draw_examples(options, options.batch, data.split(static_cast<std::uint64_t>(step)));
-    {
-      Tape tape;
-      const Pass pass = model(examples);
-      tape.backward(cross_entropy(pass.logits, examples.targets));
-      const double share =
-          as_double(count_right_f32(pass.logits.value(), examples.targets)) / as_double(options.batch);
-      run.last_accuracy = step == 0 ? share : kAverage * run.last_accuracy + (1 - kAverage) * share;
-    }
-    optimizer->step();
-    if (measured) {
-      double change = 0;
-      const auto old = before.data<float>();
-      const float* now = model.wq.value().as<float>();
-      for (std::size_t i = 0; i < old.size(); ++i) {
-        const double moved = static_cast<double>(now[i]) - static_cast<double>(old[i]);
-        change += moved * moved;
-      }
-      run.measurements.back().update_q = std::sqrt(change) / norm(before);
-    }
-    if (run.reached < 0 && run.last_accuracy >= 0.9) run.reached = step;
-    if (progress) progress(as_double(step + 1) / as_double(options.steps));
-    if (run.reached >= 0 && run.last_accuracy >= 0.999 && step >= run.reached + 20 && !options.keep_maps) {
-      after = step + 1;
-      break;
-    }
-    after = step + 1;
+  Trainer trainer(options);
+  Index step = 0;
+  while (step < options.steps && !trainer.has_learned()) {
+    trainer.step(step++);
+    if (progress) progress(as_double(step) / as_double(options.steps));
   }
-  run.measurements.push_back(measure(model, probes, after));
-  run.measurements.back().running_accuracy = run.last_accuracy;
-  if (options.keep_maps) run.maps.push_back(draw_map(model, probes, after));
-  return run;
+  trainer.measure_at(step);
+  return std::move(trainer.run);
 }
 
 }  // namespace attune::studies

@@ -72,9 +72,11 @@ std::string paragraph(std::string_view style, std::string_view text) {
 
 // Columns of words stand at the left.
 bool is_text(const ReportTable& table, std::size_t column) {
-  if (table.rows.empty() || table.rows[0].size() <= column || table.rows[0][column].empty())
-    return column == 0;
-  return std::isalpha(static_cast<unsigned char>(table.rows[0][column][0])) != 0;
+  bool words = false;
+  for (const auto& row : table.rows)
+    if (column < row.size() && !row[column].empty())
+      words |= std::isalpha(static_cast<unsigned char>(row[column][0])) != 0 && row[column] != "never";
+  return words;
 }
 
 std::string text_of(const ReportTable& table) {

@@ -204,41 +204,8 @@ show::Svg theory_panel(const std::vector<Result>& results, const Curve& curve) {
                               .x_ticks = {0.5, 1, 2, 4, 8, 16, 32}});
 }
 
-Figure theory_figure(const std::vector<Result>& results) {
-  Figure figure{.id = "theory", .title = "What softmax does to random scores, exactly"};
-  figure.lead =
-      "Given a query, the scores of random keys are independent normal numbers of some deviation σ. A row of "
-      "attention is "
-      "then the random energy model of physics, and its means are known to as many digits as one likes. "
-      "Lines are that "
-      "theory; dots are rows that this program drew and put through its softmax.";
-  constexpr Curve curves[] = {
-      {"Entropy", "E H / ln n", &theory::ExpectedRow::normalized_entropy, false},
-      {"Concentration", "E Σp²", &theory::ExpectedRow::sum_squares, false},
-      {"What the Jacobian lets through", "E tr J", &theory::ExpectedRow::trace, true},
-  };
-  std::size_t dots = 0, far = 0;
-  double worst = 0;
-  for (const Curve& curve : curves) {
-    figure.panels.push_back({theory_panel(results, curve), curve.title, ""});
-    for (const Result* result : select(results, {{"kind", "rows"}}, {"sigma", "rows", "seed", "n"})) {
-      const double z = std::abs(z_of(*result, curve));
-      ++dots, far += z > 4, worst = std::max(worst, z);
-    }
-  }
-  figure.caption = fmt::format(
-      "With scores of deviation 1, as dividing by √d makes them at any d, a row looks at many keys; from σ ≈ "
-      "√(2 ln n) on "
-      "(n = 128: {:.1f}) a few take all. The trace falls only as 1/σ: in the mean, saturation is mild. {} of "
-      "{} dots lie within "
-      "4 standard errors of the lines (the farthest at {:.1f}); others would be red.",
-      theory::freezing_point(128), dots - far, dots, worst);
-  if (far > 0)
-    figure.misses.push_back(
-        fmt::format("{} of {} dots lie more than 4 standard errors from the exact line.", far, dots));
-  figure.references = {
-      "Derrida 1981; Giorlandino & Goldt 2025, arXiv:2505.24333. Curves by quadrature, to ten digits."};
-
+// Exact, published, drawn.
+ReportTable exact_table(const std::vector<Result>& results) {
   ReportTable table{.title = "Table A: exact, as published for this study, and drawn (z in standard errors)"};
   table.columns = {"n", "σ",           "E H/ln n exact", "published", "drawn",
                    "z", "E Σp² exact", "published",      "drawn",     "z"};
@@ -265,6 +232,42 @@ Figure theory_figure(const std::vector<Result>& results) {
              fmt::format("{:.6f}", exact.sum_squares), fmt::format("{:.5f}", row.sum_squares[k]),
              fmt::format("{:.4f}", outcome(*result, "sum_squares")), fmt::format("{:+.1f}", z.z_squares)});
       }
+  return table;
+}
+
+Figure theory_figure(const std::vector<Result>& results) {
+  Figure figure{.id = "theory", .title = "What softmax does to random scores, exactly"};
+  figure.lead =
+      "Given a query, the scores of random keys are independent normal numbers of some deviation σ. A row of "
+      "attention is then the random energy model of physics, and its means are known to as many digits as "
+      "one likes. Lines are that theory; dots are rows that this program drew and put through its softmax.";
+  constexpr Curve curves[] = {
+      {"Entropy", "E H / ln n", &theory::ExpectedRow::normalized_entropy, false},
+      {"Concentration", "E Σp²", &theory::ExpectedRow::sum_squares, false},
+      {"What the Jacobian lets through", "E tr J", &theory::ExpectedRow::trace, true},
+  };
+  std::size_t dots = 0, far = 0;
+  double worst = 0;
+  for (const Curve& curve : curves) {
+    figure.panels.push_back({theory_panel(results, curve), curve.title, ""});
+    for (const Result* result : select(results, {{"kind", "rows"}}, {"sigma", "rows", "seed", "n"})) {
+      const double z = std::abs(z_of(*result, curve));
+      ++dots, far += z > 4, worst = std::max(worst, z);
+    }
+  }
+  figure.caption = fmt::format(
+      "With scores of deviation 1, as dividing by √d makes them at any d, a row looks at many keys; from σ ≈ "
+      "√(2 ln n) on (n = 128: {:.1f}) a few take all. The trace falls only as 1/σ: in the mean, saturation "
+      "is mild. {} of {} dots lie within 4 standard errors of the lines (the farthest at {:.1f}); others "
+      "would be red.",
+      theory::freezing_point(128), dots - far, dots, worst);
+  if (far > 0)
+    figure.misses.push_back(
+        fmt::format("{} of {} dots lie more than 4 standard errors from the exact line.", far, dots));
+  figure.references = {
+      "Derrida 1981; Giorlandino & Goldt 2025, arXiv:2505.24333. Curves by quadrature, to ten digits."};
+
+  ReportTable table = exact_table(results);
   if (!table.bad.empty())
     figure.misses.push_back(
         "Rows in red differ from the published digits, or by more than 4 standard errors.");
@@ -302,83 +305,88 @@ ReportTable drawn_table(const std::vector<Result>& results) {
 
 // ---- 2. The fan
 
+ReportTable gradient_table(const std::vector<Result>& results) {
+  ReportTable table{.title = "‖dL/dq‖, ours / reference"};
+  table.columns = {"rule", "d", "mean", "RMS", "exact RMS", "median", "p10"};
+  for (const reference::Gradient& row : reference::kGradients)
+    for (const Result* result :
+         select(results, {{"kind", "gradient"}, {"rule", row.rule}}, {"d", "rows", "seed"})) {
+      if (number(*result, "d") != row.width) continue;
+      const auto pair = [&](const std::string& name, double theirs) {
+        return fmt::format("{:.3g} / {:.3g}", outcome(*result, name), theirs);
+      };
+      const double error = result->record.extra("errors")->front();
+      // How many rows the reference drew is not known; 2000 are taken.
+      const auto far = [&](double ours, double theirs, std::size_t which) {
+        const double one =
+            (*result->record.extra("spread"))[which] * std::sqrt(1 + 2000 / number(*result, "rows"));
+        return std::abs(math::log(ours / theirs)) > 4 * one + 0.01;
+      };
+      if (std::abs(outcome(*result, "gradient_mean") - row.mean) >
+              4 * std::sqrt(2.0) * error + 0.006 * row.mean ||
+          far(outcome(*result, "gradient_median"), row.median, 0) ||
+          far(outcome(*result, "gradient_p10"), row.p10, 1))
+        table.bad.push_back(table.rows.size());
+      table.rows.push_back({rule_title(row.rule), fmt::format("{:.0f}", row.width),
+                            pair("gradient_mean", row.mean), pair("gradient_rms", row.rms),
+                            fmt::format("{:.4g}", result->record.extra("exact_rms")->front()),
+                            pair("gradient_median", row.median), pair("gradient_p10", row.p10)});
+    }
+  return table;
+}
+
+// Median, mean and percentiles against d, and the root mean square on its exact line.
+Panel fan_panel(const std::vector<Result>& results, const std::string& rule) {
+  Series middle{.name = "median", .color = 0}, mean{.name = "mean", .mark = Mark::dashes, .color = 1};
+  Series exact{.name = "exact RMS", .mark = Mark::thin, .color = kGrey},
+      rms{.mark = Mark::dots, .color = kGrey}, bad{.mark = Mark::dots, .color = kRed};
+  for (const Result* result :
+       select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"})) {
+    const double d = number(*result, "d"), its = outcome(*result, "gradient_rms"),
+                 theory = result->record.extra("exact_rms")->front();
+    for (Series* series : {&middle, &mean, &exact}) series->x.push_back(d);
+    middle.y.push_back(outcome(*result, "gradient_median"));
+    middle.low.push_back(outcome(*result, "gradient_p10")),
+        middle.high.push_back(outcome(*result, "gradient_p90"));
+    mean.y.push_back(outcome(*result, "gradient_mean")), exact.y.push_back(theory);
+    // Of the mean of squares, from the spread of the norms: heavy tails make it wide.
+    const double error = result->record.extra("errors")->front() * 2 * its;
+    Series& dots = std::abs(its * its - theory * theory) > 8 * error + 0.01 * theory * theory ? bad : rms;
+    dots.x.push_back(d), dots.y.push_back(its);
+  }
+  const std::vector<Series> lines = {exact, rms, bad, mean, middle};
+  return {show::svg_line_plot(lines, {.title = rule == "1" ? "unscaled" : "scaled by " + rule_title(rule),
+                                      .x_label = "d, width of queries and keys",
+                                      .y_label = "‖dL/dq‖ of a row",
+                                      .log_x = true,
+                                      .log_y = true,
+                                      .svg_width = 204,
+                                      .svg_height = 250,
+                                      .end_labels = true,
+                                      .x_ticks = {4, 16, 64, 256, 1024}}),
+          "Quantiles of the gradient's norm against d, rule " + rule, ""};
+}
+
 Figure fan_figure(const std::vector<Result>& results) {
   Figure figure{.id = "fan", .title = "Unscaled gradients do not vanish: they become a lottery"};
   figure.lead =
       "“Large scores push softmax into regions of small gradients”, so it is said. Queries, keys, values and "
-      "the gradient from "
-      "above are random here, and what reaches the query is measured row by row.";
-  ReportTable table{.title = "‖dL/dq‖, ours / reference"};
-  table.columns = {"rule", "d", "mean", "RMS", "exact RMS", "median", "p10"};
-  for (const std::string rule : {"1", "1/sqrt", "1/d"}) {
-    Series middle{.name = "median", .color = 0}, mean{.name = "mean", .mark = Mark::dashes, .color = 1};
-    Series exact{.name = "exact RMS", .mark = Mark::thin, .color = kGrey},
-        rms{.mark = Mark::dots, .color = kGrey}, bad{.mark = Mark::dots, .color = kRed};
-    for (const Result* result :
-         select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"})) {
-      const double d = number(*result, "d"), its = outcome(*result, "gradient_rms"),
-                   theory = result->record.extra("exact_rms")->front();
-      for (Series* series : {&middle, &mean, &exact}) series->x.push_back(d);
-      middle.y.push_back(outcome(*result, "gradient_median"));
-      middle.low.push_back(outcome(*result, "gradient_p10")),
-          middle.high.push_back(outcome(*result, "gradient_p90"));
-      mean.y.push_back(outcome(*result, "gradient_mean")), exact.y.push_back(theory);
-      // Of the mean of squares, from the spread of the norms: heavy tails make it wide.
-      const double error = result->record.extra("errors")->front() * 2 * its;
-      Series& dots = std::abs(its * its - theory * theory) > 8 * error + 0.01 * theory * theory ? bad : rms;
-      dots.x.push_back(d), dots.y.push_back(its);
-    }
-    if (middle.y.empty()) continue;
-    const std::vector<Series> lines = {exact, rms, bad, mean, middle};
-    figure.panels.push_back(
-        {show::svg_line_plot(lines, {.title = rule == "1" ? "unscaled" : "scaled by " + rule_title(rule),
-                                     .x_label = "d, width of queries and keys",
-                                     .y_label = "‖dL/dq‖ of a row",
-                                     .log_x = true,
-                                     .log_y = true,
-                                     .svg_width = 204,
-                                     .svg_height = 250,
-                                     .end_labels = true,
-                                     .x_ticks = {4, 16, 64, 256, 1024}}),
-         "Quantiles of the gradient's norm against d, rule " + rule, ""});
-    for (const reference::Gradient& row : reference::kGradients)
-      for (const Result* result :
-           select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"})) {
-        if (rule != row.rule || number(*result, "d") != row.width) continue;
-        const auto pair = [&](const std::string& name, double theirs) {
-          return fmt::format("{:.3g} / {:.3g}", outcome(*result, name), theirs);
-        };
-        const double error = result->record.extra("errors")->front();
-        // How many rows the reference drew is not known; 2000 are taken.
-        const auto far = [&](double ours, double theirs, std::size_t which) {
-          const double one =
-              (*result->record.extra("spread"))[which] * std::sqrt(1 + 2000 / number(*result, "rows"));
-          return std::abs(math::log(ours / theirs)) > 4 * one + 0.01;
-        };
-        if (std::abs(outcome(*result, "gradient_mean") - row.mean) >
-                4 * std::sqrt(2.0) * error + 0.006 * row.mean ||
-            far(outcome(*result, "gradient_median"), row.median, 0) ||
-            far(outcome(*result, "gradient_p10"), row.p10, 1))
-          table.bad.push_back(table.rows.size());
-        table.rows.push_back({rule_title(rule), fmt::format("{:.0f}", row.width),
-                              pair("gradient_mean", row.mean), pair("gradient_rms", row.rms),
-                              fmt::format("{:.4g}", result->record.extra("exact_rms")->front()),
-                              pair("gradient_median", row.median), pair("gradient_p10", row.p10)});
-      }
-  }
+      "the gradient from above are random here, and what reaches the query is measured row by row.";
+  for (const std::string rule : {"1", "1/sqrt", "1/d"})
+    if (!select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"}).empty())
+      figure.panels.push_back(fan_panel(results, rule));
   const auto widest = select(results, {{"kind", "gradient"}, {"rule", "1"}, {"d", "1024"}}, {"rows", "seed"});
   if (!widest.empty())
     figure.caption = fmt::format(
         "Shaded: from the 10th to the 90th percentile of rows. Without scaling the mean grows with d "
-        "(dashed; {:.0f} at d = 1024), "
-        "and who plots only the mean concludes that unscaled gradients are larger. But the median row gets "
-        "{:.2g}, and one row in ten "
-        "less than {:.0e}: a few rows decide, and most learn nothing. Dots on the grey line: the root mean "
-        "square, where the theory has it.",
+        "(dashed; {:.0f} at d = 1024), and who plots only the mean concludes that unscaled gradients are "
+        "larger. But the median row gets {:.2g}, and one row in ten less than {:.0e}: a few rows decide, and "
+        "most learn nothing. Dots on the grey line: the root mean square, where the theory has it.",
         outcome(*widest.front(), "gradient_mean"), outcome(*widest.front(), "gradient_median"),
         outcome(*widest.front(), "gradient_p10"));
   figure.references = {"Exact: E‖dL/dq‖² = c² d_v ((d − 1) E‖J‖²_F + E‖Jz‖²), averaged over |q|. " +
                        std::string(kReference)};
+  ReportTable table = gradient_table(results);
   if (!table.bad.empty())
     figure.misses.push_back(
         "Rows in red: a mean, a median or a 10th percentile more than 4 standard errors from the reference.");
@@ -400,8 +408,7 @@ Figure accuracy_figure(const std::vector<Result>& results) {
   Figure figure{.id = "learning", .title = "One head learns to look up, or does not"};
   figure.lead =
       "The task: given 32 keys, each with a value, and one of the keys as a query, say its value. One head "
-      "of attention has to "
-      "find the key; all that it learns goes through one softmax.";
+      "of attention has to find the key; all that it learns goes through one softmax.";
   for (const std::string optimizer : {"adam", "sgd"}) {
     std::vector<Series> lines;
     double longest = 0;
@@ -413,8 +420,8 @@ Figure accuracy_figure(const std::vector<Result>& results) {
       for (const Result* result : chosen) longest = std::max(longest, outcome(*result, "steps_made"));
     }
     if (lines.empty()) continue;
-    // On a logarithmic axis fast and slow rules are both seen; the first measurement, before step 0, is left
-    // of it.
+    // On a logarithmic axis fast and slow rules are both seen; the first measurement, before step 0, is
+    // left of it.
     figure.panels.push_back(
         {show::svg_line_plot(lines,
                              {.title = fmt::format("{}, d = {}", optimizer == "adam" ? "Adam" : "SGD", d),
@@ -433,8 +440,7 @@ Figure accuracy_figure(const std::vector<Result>& results) {
   if (!scaled.empty() && !raw.empty())
     figure.caption = fmt::format(
         "Thin: seeds; thick: their median. With Adam 1/√d needs {} steps to an accuracy of 0.9 and unscaled "
-        "scores {} (accuracy at the end "
-        "{:.2f}). A line that ends early has learned all there is.",
+        "scores {} (accuracy at the end {:.2f}). A line that ends early has learned all there is.",
         steps_text(steps_to_learn(scaled)),
         std::isfinite(steps_to_learn(raw)) ? "need " + steps_text(steps_to_learn(raw)) : "never get there",
         median_outcome(raw, "accuracy"));
@@ -480,67 +486,58 @@ Figure inside_figure(const std::vector<Result>& results) {
   }
   figure.caption =
       "A row whose Jacobian is below 10⁻³ is dead; dead and on the key that was asked for is how success "
-      "looks, too. What cannot be "
-      "mended is a row that is dead while it looks at a wrong key: stuck. (Gradients below 10⁻¹⁶ are drawn "
-      "there.)";
+      "looks, too. What cannot be mended is a row that is dead while it looks at a wrong key: stuck. "
+      "(Gradients below 10⁻¹⁶ are drawn there.)";
   return figure;
 }
 
-Figure heat_figure(const std::vector<Result>& results) {
-  Figure figure{.id = "steps", .title = "Steps to learn, by width and rule"};
-  const Words widths = by_number(values_of(results, "training", "d"));
-  for (const std::string optimizer : {"adam", "sgd"}) {
-    Words rules;
-    for (const std::string& rule : rule_names())
-      if (std::any_of(widths.begin(), widths.end(), [&](const auto& d) {
-            return !select(results, {{"d", d}, {"rule", rule}, {"optimizer", optimizer}}).empty();
-          }))
-        rules.push_back(rule);
-    if (rules.empty()) continue;
-    Tensor steps({static_cast<Index>(rules.size()), static_cast<Index>(widths.size())}, f64);
-    std::vector<std::string> texts;
-    std::vector<char> there, never;
-    for (std::size_t r = 0; r < rules.size(); ++r)
-      for (std::size_t c = 0; c < widths.size(); ++c) {
-        const auto chosen = select(results, {{"d", widths[c]}, {"rule", rules[r]}, {"optimizer", optimizer}});
-        const double t90 = chosen.empty() ? NAN : steps_to_learn(chosen);
-        there.push_back(!chosen.empty()), never.push_back(!chosen.empty() && !std::isfinite(t90));
-        texts.push_back(chosen.empty()       ? ""
-                        : std::isfinite(t90) ? steps_text(t90)
-                                             : fmt::format("{:.2f}", median_outcome(chosen, "accuracy")));
-        // Fast is bright.
-        steps.set({static_cast<Index>(r), static_cast<Index>(c)},
-                  std::isfinite(t90) ? -std::log10(std::max(t90, 1.0)) : -3.2);
-      }
-    const auto at = [&, columns = widths.size()](Index row, Index column) {
-      return static_cast<std::size_t>(row) * columns + static_cast<std::size_t>(column);
-    };
-    show::HeatMapOptions map{.title = optimizer == "adam" ? "Adam" : "SGD",
-                             .column_label = "d, width of queries and keys",
-                             .low = -3.2,
-                             .high = -1.2,
-                             .legend = false};
-    for (const std::string& rule : rules) map.rows.push_back(rule_title(rule));
-    map.columns = widths;
-    map.shown = [&](Index row, Index column) { return there[at(row, column)] != 0; };
-    map.hatched = [&](Index row, Index column) { return never[at(row, column)] != 0; };
-    map.text = [&](Index row, Index column) { return texts[at(row, column)]; };
-    map.link = [&](Index row, Index column) {
-      return there[at(row, column)] ? "#" + anchor(optimizer, widths[static_cast<std::size_t>(column)],
-                                                   rules[static_cast<std::size_t>(row)])
-                                    : std::string();
-    };
-    figure.panels.push_back(
-        {show::svg_heat_map(steps, map), "Steps to an accuracy of 0.9, " + optimizer, "steps-" + optimizer});
-  }
-  figure.caption =
-      "Each number: steps until the running accuracy is 0.9, the median over seeds; brighter is faster. "
-      "Hatched: never, with the "
-      "accuracy at the end instead. A click on a cell leads to its curves.";
+// Width by rule; each cell leads to its curves.
+Panel steps_map(const std::vector<Result>& results, const Words& widths, const std::string& optimizer) {
+  Words rules;
+  for (const std::string& rule : rule_names())
+    if (std::any_of(widths.begin(), widths.end(), [&](const auto& d) {
+          return !select(results, {{"d", d}, {"rule", rule}, {"optimizer", optimizer}}).empty();
+        }))
+      rules.push_back(rule);
+  Tensor steps({static_cast<Index>(rules.size()), static_cast<Index>(widths.size())}, f64);
+  std::vector<std::string> texts;
+  std::vector<char> there, never;
+  for (std::size_t r = 0; r < rules.size(); ++r)
+    for (std::size_t c = 0; c < widths.size(); ++c) {
+      const auto chosen = select(results, {{"d", widths[c]}, {"rule", rules[r]}, {"optimizer", optimizer}});
+      const double t90 = chosen.empty() ? NAN : steps_to_learn(chosen);
+      there.push_back(!chosen.empty()), never.push_back(!chosen.empty() && !std::isfinite(t90));
+      texts.push_back(chosen.empty()       ? ""
+                      : std::isfinite(t90) ? steps_text(t90)
+                                           : fmt::format("{:.2f}", median_outcome(chosen, "accuracy")));
+      // Fast is bright.
+      steps.set({static_cast<Index>(r), static_cast<Index>(c)},
+                std::isfinite(t90) ? -std::log10(std::max(t90, 1.0)) : -3.2);
+    }
+  const auto at = [&, columns = widths.size()](Index row, Index column) {
+    return static_cast<std::size_t>(row) * columns + static_cast<std::size_t>(column);
+  };
+  show::HeatMapOptions map{.title = optimizer == "adam" ? "Adam" : "SGD",
+                           .column_label = "d, width of queries and keys",
+                           .low = -3.2,
+                           .high = -1.2,
+                           .legend = false};
+  for (const std::string& rule : rules) map.rows.push_back(rule_title(rule));
+  map.columns = widths;
+  map.shown = [&](Index row, Index column) { return there[at(row, column)] != 0; };
+  map.hatched = [&](Index row, Index column) { return never[at(row, column)] != 0; };
+  map.text = [&](Index row, Index column) { return texts[at(row, column)]; };
+  map.link = [&](Index row, Index column) {
+    return there[at(row, column)] ? "#" + anchor(optimizer, widths[static_cast<std::size_t>(column)],
+                                                 rules[static_cast<std::size_t>(row)])
+                                  : std::string();
+  };
+  return {show::svg_heat_map(steps, map), "Steps to an accuracy of 0.9, " + optimizer, "steps-" + optimizer};
+}
 
+ReportTable steps_table(const std::vector<Result>& results) {
   ReportTable table{.title = "Steps to 0.9, ours / reference (– never, with the accuracy at the end)"};
   table.columns = {"optimizer", "rule", "d", "ours, each seed", "median", "reference"};
-  std::size_t missed = 0;
   for (const reference::Steps& row : reference::kSteps) {
     const auto chosen =
         select(results, {{"d", std::to_string(row.width)}, {"rule", row.rule}, {"optimizer", row.optimizer}});
@@ -550,7 +547,7 @@ Figure heat_figure(const std::vector<Result>& results) {
     const bool good = row.low >= reference::kNever
                           ? !std::isfinite(ours)
                           : ours > 0.8 * row.low && (row.high >= reference::kNever || ours < 1.2 * row.high);
-    if (!good) table.bad.push_back(table.rows.size()), ++missed;
+    if (!good) table.bad.push_back(table.rows.size());
     const std::string theirs =
         row.low >= reference::kNever ? "never"
         : row.low == row.high        ? steps_text(row.low)
@@ -559,53 +556,64 @@ Figure heat_figure(const std::vector<Result>& results) {
     table.rows.push_back({row.optimizer, rule_title(row.rule), std::to_string(row.width),
                           steps_of_seeds(chosen), steps_text(ours), theirs});
   }
+  return table;
+}
+
+Figure heat_figure(const std::vector<Result>& results) {
+  Figure figure{.id = "steps", .title = "Steps to learn, by width and rule"};
+  const Words widths = by_number(values_of(results, "training", "d"));
+  for (const std::string optimizer : {"adam", "sgd"}) {
+    if (std::any_of(results.begin(), results.end(), [&](const Result& result) {
+          return setting(result, "kind") == "training" && setting(result, "optimizer") == optimizer;
+        }))
+      figure.panels.push_back(steps_map(results, widths, optimizer));
+  }
+  figure.caption =
+      "Each number: steps until the running accuracy is 0.9, the median over seeds; brighter is faster. "
+      "Hatched: never, with the accuracy at the end instead. A click on a cell leads to its curves.";
+
+  ReportTable table = steps_table(results);
   figure.references = {std::string(kReference) +
                        " Both count the first step at which an exponential average (0.9) of the batches' "
                        "accuracy reaches 0.9."};
-  if (missed > 0)
+  if (!table.bad.empty())
     figure.misses.push_back(fmt::format(
-        "{} of {} medians (red in the table) lie more than a fifth outside of the reference's range.", missed,
-        table.rows.size()));
+        "{} of {} medians (red in the table) lie more than a fifth outside of the reference's range.",
+        table.bad.size(), table.rows.size()));
   figure.tables.push_back(std::move(table));
   return figure;
 }
 
 // ---- 4. Collapse onto sigma
 
-Figure collapse_figure(const std::vector<Result>& results) {
-  Figure figure{.id = "collapse",
-                .title = "Not the rule, not the width: the initial σ, and the length of a step"};
-  struct Case {
-    int width;
-    const char *rule, *name;
-  };
-  constexpr Case cases[] = {{32, "1/sqrt", "d = 32, 1/√d"},
-                            {32, "1", "d = 32, unscaled"},
-                            {128, "1/sqrt", "d = 128, 1/√d"},
-                            {128, "1", "d = 128, unscaled"}};
-  std::vector<Series> steps, accuracies;
+struct Case {
+  int width;
+  const char *rule, *name;
+};
+constexpr Case kCases[] = {{32, "1/sqrt", "d = 32, 1/√d"},
+                           {32, "1", "d = 32, unscaled"},
+                           {128, "1/sqrt", "d = 128, 1/√d"},
+                           {128, "1", "d = 128, unscaled"}};
+
+std::map<double, std::vector<const Result*>> results_by_sigma(const std::vector<Result>& results,
+                                                              const Case& which) {
+  std::map<double, std::vector<const Result*>> by_sigma;
+  for (const Result* result :
+       select(results, {{"d", std::to_string(which.width)}, {"rule", which.rule}}, {"seed", "gain"}))
+    by_sigma[std::round(outcome(*result, "sigma0") * 1e3) / 1e3].push_back(result);
+  return by_sigma;
+}
+
+// Ours and the reference, line by line; `missed` counts cells that differ.
+ReportTable collapse_table(const std::vector<Result>& results, std::size_t& missed) {
   ReportTable table{
       .title =
           "Steps of Adam to 0.9 within 600, by initial σ: ours (median), and the reference below (one seed)"};
   table.columns = {"", "0.1", "0.3", "1", "2", "2.63", "3.5", "5", "8", "12"};
-  std::size_t missed = 0;
-  for (std::size_t k = 0; k < std::size(cases); ++k) {
-    Series line{.name = cases[k].name, .color = static_cast<int>(k)},
-        dots{.mark = Mark::dots, .color = static_cast<int>(k)};
-    Series end{.name = cases[k].name, .color = static_cast<int>(k)};
-    std::map<double, std::vector<const Result*>> by_sigma;
-    for (const Result* result :
-         select(results, {{"d", std::to_string(cases[k].width)}, {"rule", cases[k].rule}}, {"seed", "gain"}))
-      by_sigma[std::round(outcome(*result, "sigma0") * 1e3) / 1e3].push_back(result);
-    Words ours = {cases[k].name}, theirs = {"reference"};
+  for (std::size_t k = 0; k < std::size(kCases); ++k) {
+    const auto by_sigma = results_by_sigma(results, kCases[k]);
+    Words ours = {kCases[k].name}, theirs = {"reference"};
     bool differs = false;
-    for (const auto& [sigma, chosen] : by_sigma) {
-      if (sigma > 15) continue;
-      const double t90 = steps_to_learn(chosen);
-      line.x.push_back(sigma), line.y.push_back(std::isfinite(t90) ? t90 : NAN);
-      for (const Result* result : chosen) dots.x.push_back(sigma), dots.y.push_back(outcome(*result, "t90"));
-      end.x.push_back(sigma), end.y.push_back(median_outcome(chosen, "accuracy"));
-    }
     for (std::size_t i = 0; i < std::size(reference::kCollapseSigmas); ++i) {
       const auto found = by_sigma.find(reference::kCollapseSigmas[i]);
       const double t90 = found == by_sigma.end() ? NAN : steps_to_learn(found->second),
@@ -624,6 +632,26 @@ Figure collapse_figure(const std::vector<Result>& results) {
     }
     if (differs) table.bad.push_back(table.rows.size());
     table.rows.push_back(ours), table.rows.push_back(theirs);
+  }
+  return table;
+}
+
+Figure collapse_figure(const std::vector<Result>& results) {
+  Figure figure{.id = "collapse",
+                .title = "Not the rule, not the width: the initial σ, and the length of a step"};
+  std::vector<Series> steps, accuracies;
+  for (std::size_t k = 0; k < std::size(kCases); ++k) {
+    Series line{.name = kCases[k].name, .color = static_cast<int>(k)},
+        dots{.mark = Mark::dots, .color = static_cast<int>(k)};
+    Series end{.name = kCases[k].name, .color = static_cast<int>(k)};
+    const auto by_sigma = results_by_sigma(results, kCases[k]);
+    for (const auto& [sigma, chosen] : by_sigma) {
+      if (sigma > 15) continue;
+      const double t90 = steps_to_learn(chosen);
+      line.x.push_back(sigma), line.y.push_back(std::isfinite(t90) ? t90 : NAN);
+      for (const Result* result : chosen) dots.x.push_back(sigma), dots.y.push_back(outcome(*result, "t90"));
+      end.x.push_back(sigma), end.y.push_back(median_outcome(chosen, "accuracy"));
+    }
     if (!line.y.empty()) steps.push_back(line), steps.push_back(dots), accuracies.push_back(end);
   }
   if (steps.empty()) return figure;
@@ -653,14 +681,14 @@ Figure collapse_figure(const std::vector<Result>& results) {
                            "Accuracy at the end by initial sigma", ""});
   figure.caption =
       "The same heads with other initial gains, by the deviation that their scores have at first. Scaled and "
-      "unscaled heads fall off the same "
-      "cliff; below it “unscaled” trains even a little faster than 1/√d, for its steps are longer. So the "
-      "factor matters through the initial σ and "
-      "the size of a step, and through nothing else. A line ends where 600 steps are not enough; dots are "
-      "seeds.";
+      "unscaled heads fall off the same cliff; below it “unscaled” trains even a little faster than 1/√d, "
+      "for its steps are longer. So the factor matters through the initial σ and the size of a step, and "
+      "through nothing else. A line ends where 600 steps are not enough; dots are seeds.";
   figure.references = {std::string(kReference) +
                        " The dotted line is where a random row freezes. That the cliff stands near it at n = "
-                       "32 is no law: see the next figure but one."};
+                       "32 is no law: with 4 keys training works far above σc, with 128 it fails below."};
+  std::size_t missed = 0;
+  ReportTable table = collapse_table(results, missed);
   if (missed > 0)
     figure.misses.push_back(
         fmt::format("{} cells (rows in red) differ from the reference by more than a quarter.", missed));
@@ -694,9 +722,8 @@ Figure strips_figure(const std::vector<Result>& results) {
       }
   figure.caption =
       "Each line is one example's attention to its 32 keys, bright where it looks. The examples are ordered "
-      "so that the key that is asked for "
-      "lies on the diagonal. With 1/√d every row starts grey, and finds its key. Unscaled rows start "
-      "decided, most of them on a wrong key, and most stay there.";
+      "so that the key that is asked for lies on the diagonal. With 1/√d every row starts grey, and finds "
+      "its key. Unscaled rows start decided, most of them on a wrong key, and most stay there.";
   return figure;
 }
 
@@ -739,9 +766,9 @@ Figure keys_figure(const std::vector<Result>& results) {
       {show::svg_heat_map(steps, map), "Steps to 0.9 by number of keys and initial sigma", ""});
   figure.caption =
       "It is tempting to say that training fails beyond σc = √(2 ln n), where random rows freeze. It does "
-      "not: with 4 keys it still works far above σc, "
-      "for a wrong guess among four is soon unlearned. σc describes a row before training, not what becomes "
-      "of it. (With more than 32 keys there are 2n symbols instead of 64.)";
+      "not: with 4 keys it still works far above σc, for a wrong guess among four is soon unlearned. σc "
+      "describes a row before training, not what becomes of it. (With more than 32 keys there are 2n symbols "
+      "instead of 64.)";
   return figure;
 }
 
@@ -777,10 +804,8 @@ Figure normaliser_figure(const std::vector<Result>& results) {
   }
   figure.caption =
       "softmax1 adds one score of 0 whose weight is lost; sigmoid gates each key for itself, with a bias of "
-      "−ln n. "
-      "Sparsemax and entmax give keys a weight of exactly 0, and a row that has one key left has a gradient "
-      "of exactly 0: "
-      "they saturate harder than softmax, at scores of deviation 1 already.";
+      "−ln n. Sparsemax and entmax give keys a weight of exactly 0, and a row that has one key left has a "
+      "gradient of exactly 0: they saturate harder than softmax, at scores of deviation 1 already.";
   figure.references = {
       "Miller 2023; Ramapuram et al. 2024, arXiv:2409.04431; Martins & Astudillo 2016, arXiv:1602.02068; "
       "Peters et al. 2019, arXiv:1905.05702."};
@@ -861,13 +886,11 @@ std::string headline(const std::vector<Result>& results) {
   if (std::isfinite(t90))
     return fmt::format(
         "At d = {} an unscaled head starts with {:.0f}\u00a0% of its rows dead and needs {:.0f} steps for "
-        "what "
-        "{}.",
+        "what {}.",
         d, 100 * median_outcome(raw, "dead"), t90, reached);
   return fmt::format(
       "At d = {}, attention without 1/√d starts with {:.0f}\u00a0% of its rows dead; after {:.0f} steps "
-      "{:.0f}\u00a0% "
-      "are dead, {:.0f}\u00a0% while they look at a wrong key, and it is right in "
+      "{:.0f}\u00a0% are dead, {:.0f}\u00a0% while they look at a wrong key, and it is right in "
       "{:.0f}\u00a0% of cases, on a task that {}.",
       d, 100 * median_outcome(raw, "dead"), median_outcome(raw, "steps_made"),
       100 * median_outcome(raw, "dead_last"), 100 * median_outcome(raw, "stuck_last"),
@@ -881,8 +904,8 @@ Report saturation_report(const Request&, const std::vector<Result>& results) {
   page.headline = headline(results);
   page.notes = {
       "Every number below was computed by the command at the end of this page, and is the same on every "
-      "machine. Each figure is held against "
-      "exact theory or independent figures; where it misses them, a red line says so."};
+      "machine. Each figure is held against exact theory or independent figures; where it misses them, a red "
+      "line says so."};
   const auto keep = [&](Figure figure) {
     if (!figure.panels.empty()) page.figures.push_back(std::move(figure));
   };
@@ -906,11 +929,11 @@ Report saturation_report(const Request&, const std::vector<Result>& results) {
   keep(curves_figure(results));
   page.method =
       "Lookup: V = 64 symbols (2n where n > 32), n different keys with random values, batches of 128. "
-      "Embeddings N(0, 1), W_Q and W_K N(0, gain²/d), W_V and U N(0, 1/d), all trained, in "
-      "32-bit floats. A run ends where its running accuracy is 0.999, or at its last step. Measurements are "
-      "of 256 examples that are not trained on, the same at every step, in 64-bit floats from the "
-      "scores on; no number is flushed to 0. A row is dead where ‖J‖_F < 10⁻³. Nothing here depends on the "
-      "machine: the same command gives the same bytes.";
+      "Embeddings N(0, 1), W_Q and W_K N(0, gain²/d), W_V and U N(0, 1/d), all trained, in 32-bit floats. A "
+      "run ends where its running accuracy is 0.999, or at its last step. Measurements are of 256 examples "
+      "that are not trained on, the same at every step, in 64-bit floats from the scores on; no number is "
+      "flushed to 0. A row is dead where ‖J‖_F < 10⁻³. Nothing here depends on the machine: the same command "
+      "gives the same bytes.";
   return page;
 }
 
