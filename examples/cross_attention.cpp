@@ -8,7 +8,7 @@
 #include <cstdlib>
 
 #include "attune/attune.h"
-#include "attune/examples/progress.h"
+#include "attune/examples/show/progress.h"
 
 using namespace attune;
 
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
   const auto said = as_letters(sample.targets.view().select(0, 0), 'A');
 
   constexpr int steps = 400;
-  Progress progress(steps);
+  show::Progress progress(steps);
   for (int step = 0; step < steps; ++step) {
     const Batch batch = draw_words(64, Rng(seed, 2 + static_cast<std::uint64_t>(step)));
     if (step == 0 || step == 100)

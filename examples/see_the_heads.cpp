@@ -14,7 +14,7 @@
 #include <cstdlib>
 
 #include "attune/attune.h"
-#include "attune/examples/progress.h"
+#include "attune/examples/show/progress.h"
 
 using namespace attune;
 
@@ -120,7 +120,7 @@ AttentionOnly train(int layers, const InductionTask& task, std::uint64_t seed, c
   AdamW optimizer(model, {.beta2 = 0.98, .clip = 1});
   constexpr Index steps = 1000;
   const WarmupCosine schedule{.lr = 2e-3, .min_lr = 1e-4, .warmup = 50, .total = steps};
-  Progress progress(steps);
+  show::Progress progress(steps);
   std::vector<double> losses, scores;
   for (Index step = 0; step < steps; ++step) {
     if (step % 50 == 0) scores.push_back(best_head(model, probe, follows_a_match).score);
@@ -141,7 +141,7 @@ AttentionOnly train(int layers, const InductionTask& task, std::uint64_t seed, c
   return model;
 }
 
-void show(const char* what, const Head& head, const std::vector<std::string>& names) {
+void draw(const char* what, const Head& head, const std::vector<std::string>& names) {
   constexpr Index shown = 24;
   const ConstView corner = head.map.view().slice(0, 0, shown).slice(1, 0, shown);
   const std::span labels(names.data(), static_cast<std::size_t>(shown));
@@ -162,6 +162,6 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const std::int32_t token : std::span(probe.data<std::int32_t>()).first(static_cast<std::size_t>(task.context())))
     names.push_back(task.show({&token, 1}));
-  show("The head that looks one token back", best_head(model, probe, is_previous), names);
-  show("The head that looks behind the last match", best_head(model, probe, follows_a_match), names);
+  draw("The head that looks one token back", best_head(model, probe, is_previous), names);
+  draw("The head that looks behind the last match", best_head(model, probe, follows_a_match), names);
 }

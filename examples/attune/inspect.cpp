@@ -61,11 +61,10 @@ struct Chosen {
   bool has(const HeadMap& map) const { return (!layer || *layer == map.layer) && (!head || *head == map.head); }
 };
 
-void print_maps(const std::vector<HeadMap>& maps, const Chosen& chosen, const std::vector<std::string>& labels,
+void print_maps(const std::vector<HeadMap>& maps, const std::vector<std::string>& labels,
                 const show::Terminal& out) {
   fmt::print("Down: the token a head reads; across: what it looks at.\n\n");
   for (const HeadMap& map : maps) {
-    if (!chosen.has(map)) continue;
     show::HeatMapOptions options = show::attention_map(labels);
     options.title = map.name();
     fmt::print("{}\n", show::heat_map(map.weights, options, out));
@@ -106,10 +105,11 @@ int run(const Arguments& a) {
   fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, vocabulary {}\n",
              folder.path().string(), config.task, r.layers, r.layers == 1 ? "" : "s", r.heads,
              r.heads == 1 ? "" : "s", r.width, r.context, config.vocabulary.size());
-  const std::vector<HeadMap> maps = attention_maps(model, ids);
+  std::vector<HeadMap> maps = attention_maps(model, ids);
+  std::erase_if(maps, [&](const HeadMap& map) { return !chosen.has(map); });
   const std::vector<std::string> labels = labels_of(config.vocabulary, ids);
   if (draws) {
-    if (a.has("--text") || chosen.layer || chosen.head) print_maps(maps, chosen, labels, out);
+    if (a.has("--text") || chosen.layer || chosen.head) print_maps(maps, labels, out);
   } else {
     print_curve(folder, config, out);
     print_layers(model, config, out);
@@ -119,7 +119,8 @@ int run(const Arguments& a) {
   if (a.has("--svg")) {
     write_maps(a.text("--svg"), maps, labels, r.heads,
               fmt::format("Where the heads of {} look", folder.path().string()));
-    fmt::print("{} has the maps of all {} heads.\n", a.text("--svg"), maps.size());
+    fmt::print("{} has the map{} of {} head{}.\n", a.text("--svg"), maps.size() == 1 ? "" : "s", maps.size(),
+               maps.size() == 1 ? "" : "s");
   }
   return kDone;
 }
@@ -141,7 +142,7 @@ Command inspect_command() {
           .options = {{"--text", "TEXT", "what the model reads [an example]", {}},
                       {"--layer", "N", "only the heads of this layer, from 0", {}},
                       {"--head", "N", "only this head, from 0", {}},
-                      {"--svg", "FILE", "writes all maps as a picture", {}}},
+                      {"--svg", "FILE", "writes the maps as a picture", {}}},
           .run = run};
 }
 
