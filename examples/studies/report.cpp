@@ -42,9 +42,9 @@ figcaption { margin-top: 0.9rem; font-size: 0.95rem; }
 .reference { margin: 0.5rem 0 0; color: var(--soft); font-size: 0.85rem; }
 .miss { margin: 0.6rem 0 0; padding: 0.4rem 0.8rem; border-left: 4px solid var(--bad); background: var(--bad-paper);
   color: var(--bad); font-size: 0.88rem; }
-.scroll { overflow-x: auto; margin-top: 1.3rem; }
+.scroll { overflow-x: auto; margin-top: 0.4rem; }
 table { border-collapse: collapse; font-size: 0.82rem; font-variant-numeric: tabular-nums; }
-caption { text-align: left; padding-bottom: 0.4rem; font-weight: 600; font-size: 0.88rem; }
+.table-title { margin: 1.5rem 0 0; font-weight: 600; font-size: 0.88rem; }
 th, td { padding: 0.25rem 0.8rem 0.25rem 0; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
 th.text, td.text, th:first-child, td:first-child { text-align: left; }
 th { color: var(--soft); font-weight: 500; }
@@ -80,8 +80,7 @@ bool is_text(const ReportTable& table, std::size_t column) {
 }
 
 std::string text_of(const ReportTable& table) {
-  std::string text = "<div class=\"scroll\"><table>\n";
-  if (!table.title.empty()) text += fmt::format("<caption>{}</caption>\n", svg_escape(table.title));
+  std::string text = paragraph("table-title", table.title) + "<div class=\"scroll\"><table>\n";
   text += "<thead><tr>";
   for (std::size_t k = 0; k < table.columns.size(); ++k)
     text += fmt::format("<th scope=\"col\"{}>{}</th>", is_text(table, k) ? " class=\"text\"" : "",
