@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-const Words kCommands = {"train", "generate", "inspect", "verify", "bench", "completion"};
+const Words kCommands = {"train", "generate", "inspect", "verify", "bench", "study", "completion"};
 
 struct BadInput {
   Words words;
@@ -114,7 +114,8 @@ const std::vector<BadInput> kBadInputs = {
     {{"generate", "future"}, "future/config.json cannot be used: it is of format 7"},
     {{"inspect", "folder"}, "folder is not the folder of a run: it has no config.json"},
     {{"verify", "none"}, "none: no such folder; attune train makes one"},
-    {{"verify", "run", "--elements", "0"}, "--elements 0: give a whole number from 1 "},
+    {{"verify", "--curve", "sofmax"}, "--curve sofmax: unknown; did you mean softmax? There are add, sub, "},
+    {{"verify", "--svg", "x.svg"}, "--svg x.svg: there is nothing to draw without --curve OP"},
     // Prompts and pictures
     {{"generate", "run", "--prompt", "héllo"}, "--prompt héllo: the model has never seen 'é'; it knows abcdefghij|"},
     {{"generate", "run", "--prompt", "aé"}, "--prompt aé: the model has never seen 'é'"},
