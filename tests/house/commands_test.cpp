@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "../support/sanitized.h"
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -77,14 +79,8 @@ TEST_CASE("times and rates are masked, losses are not") {
   CHECK(masked("loss 0.0025") != masked("loss 0.0026"));
 }
 
-// Minutes under sanitizers, under which the program's own tests run, too.
-#ifdef ATTUNE_SANITIZED
-constexpr bool kTooSlow = true;
-#else
-constexpr bool kTooSlow = false;
-#endif
-
-TEST_CASE("the commands in README.md give what it shows" * doctest::skip(kTooSlow)) {
+// The program's own tests run under sanitizers, too; these would take minutes.
+TEST_CASE("the commands in README.md give what it shows" * doctest::skip(attune::kSanitized)) {
   const fs::path folder = fs::temp_directory_path() / ("attune-readme-" + std::to_string(getpid()));
   fs::create_directories(folder);
   const std::vector<Shown> commands = commands_of(fs::path(ATTUNE_SOURCE_DIR) / "README.md");
