@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../support/sanitized.h"
 #include "attune/lib/kernels/elementwise.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/tensor.h"
@@ -142,14 +143,14 @@ inline bool same_bits(const ConstView& a, const ConstView& b) {
   return same(values(a), values(b)) && (a.dtype() != DType::dual || same(tangents(a), tangents(b)));
 }
 
-// Runs `compute` on every row of the kernel table and on 1, 2 and 3 threads: all must return the same bits.
+// Runs `compute` on every row of the kernel table and on 1, 2 and 3 threads (under sanitizers on 1 and 2): all must return the same bits.
 // Leaves the row and the threads as they were.
 inline Tensor on_every_row(const std::function<Tensor()>& compute) {
   const std::string before(row());
   const int threads_before = threads();
   Tensor expected;
   for (const std::string& name : supported_rows())
-    for (int count = 1; count <= 3; ++count) {
+    for (int count = 1; count <= kMostThreads; ++count) {
       set_row(name);
       set_threads(count);
       Tensor result = compute();

@@ -8,6 +8,7 @@
 #include "attune/autograd/gradcheck.h"
 #include "attune/autograd/ops.h"
 #include "attune/lib/random.h"
+#include "sanitized.h"
 
 namespace attune::check_layers {
 namespace {
@@ -314,7 +315,7 @@ class Examination {
     for (Input& input : inputs) input.shape[0] *= layer_.larger;
     std::vector<Result> expected;
     for (const std::string& name : supported_rows())
-      for (int count = 1; count <= 3; ++count) {
+      for (int count = 1; count <= kMostThreads; ++count) {
         set_row(name);
         set_threads(count);
         std::size_t at = 0;

@@ -13,6 +13,7 @@
 #include "attune/autograd/ops/expand.h"
 #include "attune/autograd/ops/mul.h"
 #include "attune/autograd/parameter.h"
+#include "sanitized.h"
 
 namespace attune::check_ops {
 namespace {
@@ -581,7 +582,7 @@ class Examination {
     const Restored before;
     std::vector<Result> expected;
     for (const std::string& name : supported_rows())
-      for (int count = 1; count <= 3; ++count) {
+      for (int count = 1; count <= kMostThreads; ++count) {
         set_row(name);
         set_threads(count);
         std::size_t at = 0;

@@ -10,4 +10,7 @@ inline constexpr bool kSanitized = true;
 inline constexpr bool kSanitized = false;
 #endif
 
+// On 1, 2 and so many threads the same bits are looked for.
+inline constexpr int kMostThreads = kSanitized ? 2 : 3;
+
 }  // namespace attune
