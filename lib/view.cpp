@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bitset>
 #include <cstdint>
 
@@ -88,7 +89,8 @@ Strides contiguous_strides(const Shape& shape) {
   Index step = 1;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
     strides[at(axis)] = step;
-    step *= shape[axis];
+    // Only a shape without elements leaves Index, [0, 2^62, 2^62]: nothing is ever read by its strides.
+    if (__builtin_mul_overflow(step, std::max<Index>(shape[axis], 1), &step)) return {};
   }
   return strides;
 }

@@ -1,21 +1,28 @@
 # Read by ./dev: the source's looks, what clang-tidy thinks of it, and its pages.
 
-# The files that clang-format has a say in.
-formatted_files() { find lib autograd layers examples bench tests -name '*.h' -o -name '*.cpp' -o -name '*.inl' | sort; }
-
-# format_source [--check] [FILE ...]
+# format_source [--check] [FILE ...]: the lines that differ from the last commit; or those files, whole. What stands is left
+# as its author laid it out: a table of one-line definitions reads better than what a tool makes of it.
 format_source() {
   check=
   if [ "${1:-}" = --check ]; then
     check=yes
     shift
   fi
-  # shellcheck disable=SC2046  # no file of ours has blanks in its name
-  [ $# -gt 0 ] || set -- $(formatted_files)
-  if [ -z "$check" ]; then
+  if [ $# -eq 0 ]; then
+    format_changes
+  elif [ -z "$check" ]; then
     step "Formatting $# files" 'A file is named above: does it compile?' clang-format-16 -i "$@"
   else
-    step "Looking at the form of $# files" 'To mend these: ./dev format, or ./dev format FILE ...' all_formatted "$@"
+    step "Looking at the form of $# files" 'To mend these: ./dev format FILE ...' all_formatted "$@"
+  fi
+}
+
+format_changes() {
+  if [ -z "$check" ]; then
+    git clang-format-16 --binary clang-format-16 --extensions h,cpp,inl --force || [ $? = 1 ]  # 1: something was changed
+  else
+    step 'Looking at the lines that changed' 'To mend these: ./dev format' \
+      git clang-format-16 --binary clang-format-16 --extensions h,cpp,inl --diff
   fi
 }
 

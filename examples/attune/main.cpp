@@ -18,6 +18,7 @@
 #include "attune/layers/names.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
+#include "attune/lib/version.h"
 #include "command.h"
 
 namespace attune::program {
@@ -97,7 +98,8 @@ std::string help_of(const Command& command) {
 }
 
 std::string help() {
-  std::string page = "attune " ATTUNE_VERSION ": trains attention models on a CPU, and shows what they learned.\n\n";
+  std::string page =
+      fmt::format("attune {}: trains attention models on a CPU, and shows what they learned.\n\n", version());
   page += "usage: attune COMMAND [OPTION]...\n\n";
   for (const Command& command : commands()) page += wrapped("  " + command.name, command.summary, 14);
   page += "\nA first model, in less than a minute:\n\n";
@@ -161,7 +163,7 @@ class Parser {
     }
     for (Entry& entry : entries_)
       if (entry.app->parsed()) return parsed(entry);
-    if (version_) return print("attune " ATTUNE_VERSION "\n");
+    if (version_) return print(fmt::format("attune {}\n", version()));
     const std::vector<std::string> extras = app_.remaining();
     if (!extras.empty() && !help_) refuse_word(nullptr, extras.front());
     return print(help());

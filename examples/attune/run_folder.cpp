@@ -15,6 +15,7 @@
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 #include "attune/lib/utf8.h"
+#include "attune/lib/version.h"
 
 namespace attune::program {
 namespace {
@@ -110,8 +111,7 @@ RunConfig parse_config(const std::string& text) {
   const Json json = Json::parse(text);
   if (const int format = get<int>(json, "format"); format != kFormat)
     throw std::runtime_error(fmt::format("it is of format {}, written by attune {}, and attune {} reads format {}",
-                                         format, json.value("attune", "of another version"), ATTUNE_VERSION,
-                                         kFormat));
+                                         format, json.value("attune", "of another version"), version(), kFormat));
   RunConfig config;
   config.task = get<std::string>(json, "task");
   config.vocabulary = narrowed(get<std::string>(json, "vocabulary"));
@@ -230,7 +230,7 @@ std::string RunFolder::read(const char* file) const {
 void RunFolder::write_config(const RunConfig& config) const {
   const Recipe& r = config.recipe;
   Json json = {{"format", kFormat},
-               {"attune", ATTUNE_VERSION},
+               {"attune", version()},
                {"task", config.task},
                {"vocabulary", widened(config.vocabulary)},
                {"example", widened(config.example)},
@@ -284,7 +284,7 @@ void RunFolder::write_story(const Arguments& arguments, const RunConfig& config,
   const Json chapter = {{"from_step", from_step},
                         {"started", now()},
                         {"command_line", arguments.command_line},
-                        {"version", ATTUNE_VERSION},
+                        {"version", version()},
                         {"instruction_set", std::string(row())},
                         {"threads", threads()},
                         {"machine", machine()}};

@@ -20,6 +20,7 @@
 #include "attune/examples/show/progress.h"
 #include "attune/lib/error.h"
 #include "attune/lib/threads.h"
+#include "attune/lib/version.h"
 
 namespace attune::studies {
 
@@ -96,8 +97,7 @@ std::string name_of(const std::string& text) {
 }
 
 std::string part_title(const Study& study, const Run& run) {
-  return fmt::format("attune {} study {} revision {}: {}", ATTUNE_VERSION, study.name, study.revision,
-                     run.key());
+  return fmt::format("attune {} study {} revision {}: {}", version(), study.name, study.revision, run.key());
 }
 
 std::string part_text(const Study& study, const Result& result) {
@@ -169,8 +169,8 @@ std::string header(const Study& study, const Request& request, const std::vector
   return fmt::format(
       "# {{\"study\": {}, \"revision\": {}, \"version\": {}, \"command\": {}, \"runs\": {}, \"axes\": "
       "{{{}}}}}\n",
-      json_text(study.name), study.revision, json_text(ATTUNE_VERSION), json_text(command_of(study, request)),
-      runs.size(), joined(axes, ", "));
+      json_text(study.name), study.revision, json_text(version()), json_text(command_of(study, request)), runs.size(),
+      joined(axes, ", "));
 }
 
 std::string csv_text(const std::string& text) {
@@ -300,8 +300,8 @@ class Workshop {
 };
 
 void add_settings(const Study& study, const std::vector<Run>& runs, Report& report) {
-  report.settings.emplace_back(
-      "version", fmt::format("Attune {}, study {}, revision {}", ATTUNE_VERSION, study.name, study.revision));
+  report.settings.emplace_back("version",
+                               fmt::format("Attune {}, study {}, revision {}", version(), study.name, study.revision));
   report.settings.emplace_back(
       "runs", fmt::format("{}: their numbers are in summary.csv, their course in runs.csv", runs.size()));
   for (const auto& [name, values] : axes_of(study, runs)) {

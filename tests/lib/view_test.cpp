@@ -115,6 +115,10 @@ TEST_CASE("slice") {
   CHECK(none.shape() == Shape{0, 5});
   CHECK(none.data() == view.data());  // an empty view points nowhere beyond the data
   CHECK(none.is_contiguous());
+  const Index huge = Index{1} << 62;  // a product of sizes that no Index holds, but of no element
+  const View nothing = View(nullptr, {0, huge, huge}, f32);
+  CHECK(nothing.is_contiguous());
+  CHECK(nothing.select(1, huge - 1).slice(1, 3, huge).count() == 0);
 
   constexpr Index most = std::numeric_limits<Index>::max();
   CHECK(elements(view.slice(1, 1, 5, most).slice(0, 0, 2)) == Numbers{1, 6});
