@@ -68,6 +68,21 @@ if(TARGET attune)
   endif()
 endif()
 
+# The manual page and what completes words are the program's own word: it is asked when it is installed.
+function(install_said folder file)  # and with what arguments
+  list(JOIN ARGN " " words)
+  install(CODE "
+    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/${folder}\")
+    file(MAKE_DIRECTORY \"\${folder}\")
+    execute_process(COMMAND \"$<TARGET_FILE:attune>\" ${words}
+      OUTPUT_FILE \"\${folder}/${file}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+endfunction()
+if(TARGET attune AND NOT CMAKE_CROSSCOMPILING)
+  install_said(man/man1 attune.1 --manual)
+  install_said(bash-completion/completions attune completion bash)
+  install_said(fish/vendor_completions.d attune.fish completion fish)
+endif()
+
 # Debian wants to find the licence in a folder of the package's name.
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE RENAME copyright
   DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/libattune-dev COMPONENT development)

@@ -150,4 +150,14 @@ void OutputFile::commit() {
   synchronize_folder(path_);
 }
 
+FolderLock::FolderLock(const fs::path& folder) {
+  descriptor_ = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  check_file(descriptor_ >= 0, folder, "cannot be opened");
+  if (lock(descriptor_) || errno != EWOULDBLOCK) return;
+  close(descriptor_);
+  check_environment(false, "file: {} is in use by another process", folder.native());
+}
+
+FolderLock::~FolderLock() { close(descriptor_); }
+
 }  // namespace attune

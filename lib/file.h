@@ -1,5 +1,5 @@
-// Files that are read or written whole. Every fault is a std::runtime_error that names the file and the
-// system's reason.
+// Files that are read or written whole, and folders that one process writes at a time. Every fault is a
+// std::runtime_error that names the file and the system's reason.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +45,20 @@ class OutputFile {
   void release();
 
   std::filesystem::path path_, temporary_;
+  int descriptor_ = -1;
+};
+
+// While it lives, no other FolderLock of that folder can be made, in this process or another. It leaves nothing
+// behind, whatever ends its process. Where the file system knows no locks, it holds nothing.
+class FolderLock {
+ public:
+  // The error says that the folder is in use, where another holds it.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
   int descriptor_ = -1;
 };
 

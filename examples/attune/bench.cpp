@@ -31,7 +31,7 @@ double shortest(double budget, F&& f) {
   return best;
 }
 
-void bench_gemm(double peak, const show::Terminal& out) {
+void bench_gemm(double peak, double budget, const show::Terminal& out) {
   show::Table table({{"matrix product"},
                      {"time", show::Align::right},
                      {"GFLOP/s", show::Align::right},
@@ -41,7 +41,7 @@ void bench_gemm(double peak, const show::Terminal& out) {
     Rng random(1);
     fill_normal(a, random);
     fill_normal(b, random);
-    const double seconds = shortest(0.6, [&] { kernels::gemm(c, a, b); });
+    const double seconds = shortest(budget / 5, [&] { kernels::gemm(c, a, b); });
     const double rate = 2e-9 * static_cast<double>(n * n * n) / seconds;
     table.row({fmt::format("{0} x {0} x {0}", n), fmt::format("{:.3g} ms", 1e3 * seconds),
                fmt::format("{:.1f}", rate), peak > 0 ? fmt::format("{:.0f} %", 100 * rate / peak) : "-"});
@@ -50,7 +50,7 @@ void bench_gemm(double peak, const show::Terminal& out) {
 }
 
 // A step of nanoGPT's CPU example, on random characters.
-void bench_step() {
+void bench_step(double budget) {
   const Recipe r = recipe_of("text", "nanogpt-cpu");
   constexpr Index vocab = 65;
   Gpt model({.vocab = vocab,
@@ -63,7 +63,7 @@ void bench_step() {
   Tensor tokens({r.batch, r.context}, i32);
   Rng random(2);
   for (auto& token : tokens.data<std::int32_t>()) token = static_cast<std::int32_t>(random.below(vocab));
-  const double seconds = shortest(3, [&] {
+  const double seconds = shortest(budget, [&] {
     Tape tape;
     const Var loss = cross_entropy(model(tokens), tokens);
     tape.backward(loss);
@@ -75,12 +75,13 @@ void bench_step() {
 }
 
 int run(const Arguments& a) {
+  const double seconds = a.number("--seconds", 6, {0, 3600, true}, 6);
   const double core = bench::peak_gflops(), peak = core * threads();
   fmt::print("{} thread{}, {}; fused multiply-adds: {:.1f} GFLOP/s on one core", threads(), threads() == 1 ? "" : "s",
              row(), core);
   fmt::print("{}\n\n", threads() > 1 ? fmt::format(", {:.1f} on all", peak) : "");
-  bench_gemm(peak, a.out());
-  bench_step();
+  bench_gemm(peak, seconds / 2, a.out());
+  bench_step(seconds / 2);
   fmt::print("\nEach the best of several: other programs that run now make it less.\n");
   return kDone;
 }
@@ -92,11 +93,10 @@ Command bench_command() {
           .summary = "what this machine can do, in ten seconds",
           .about =
               "Measures the most multiply-adds that the CPU can do in a second, what matrix products get of it, and "
-              "a training "
-              "step of nanoGPT's CPU example.",
+              "a training step of nanoGPT's CPU example.",
           .examples = {{"attune bench", "with all threads"}, {"ATTUNE_THREADS=1 attune bench", "with one"}},
           .operands = {},
-          .options = {},
+          .options = {{"--seconds", "S", "how long to measure, after the CPU's peak [6]", {}}},
           .run = run};
 }
 

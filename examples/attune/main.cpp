@@ -20,6 +20,7 @@
 #include "attune/lib/threads.h"
 #include "attune/lib/version.h"
 #include "command.h"
+#include "manual.h"
 
 namespace attune::program {
 
@@ -79,6 +80,11 @@ const std::vector<Option> kCommon = {{"--plain", "", "no colours, no bar: as whe
                                      {"--verbose", "", "says more, on standard error", {}},
                                      {"--help", "", "this page", {}}};
 
+const std::vector<Option> kEnvironmentVariables = {
+    {"ATTUNE_THREADS", "", "how many threads work; the results do not depend on it", {}},
+    {"ATTUNE_ISA", "", "scalar, avx2 or avx512 instead of the best there is", {}},
+    {"NO_COLOR", "", "where set, no colours", {}}};
+
 std::string help_of(const Command& command) {
   std::string usage = "usage: attune " + command.name;
   for (const Operand& operand : command.operands)
@@ -109,10 +115,9 @@ std::string help() {
   page += "\n";
   page += wrapped("  --help", "this page; attune COMMAND --help has examples and all options", 14);
   page += wrapped("  --version", "the version", 14);
+  page += wrapped("  --manual", "all of it as a manual page: attune --manual | man -l -", 14);
   page += "\nThe environment:\n\n";
-  page += wrapped("  ATTUNE_THREADS", "how many threads work; the results do not depend on it", 18);
-  page += wrapped("  ATTUNE_ISA", "scalar, avx2 or avx512 instead of the best there is", 18);
-  page += wrapped("  NO_COLOR", "where set, no colours", 18);
+  for (const Option& variable : kEnvironmentVariables) page += wrapped("  " + variable.name, variable.help, 18);
   page += "\n" + wrapped("",
                          "Exit codes: 0 done, 1 a check failed, 2 your input, 3 the environment (a full disk, no "
                          "memory), 130 interrupted.",
@@ -149,6 +154,7 @@ class Parser {
     app_.allow_extras();
     app_.add_flag("--help,-h", help_);
     app_.add_flag("--version", version_);
+    app_.add_flag("--manual", manual_);
     for (const Command& command : commands()) add(command);
   }
 
@@ -164,6 +170,7 @@ class Parser {
     for (Entry& entry : entries_)
       if (entry.app->parsed()) return parsed(entry);
     if (version_) return print(fmt::format("attune {}\n", version()));
+    if (manual_) return print(manual(kCommon, kEnvironmentVariables));
     const std::vector<std::string> extras = app_.remaining();
     if (!extras.empty() && !help_) refuse_word(nullptr, extras.front());
     return print(help());
@@ -225,7 +232,7 @@ class Parser {
 
   CLI::App app_;
   std::vector<Entry> entries_ = reserved();
-  bool help_ = false, version_ = false;
+  bool help_ = false, version_ = false, manual_ = false;
 
   // Options point into the entries, which therefore stay where they are.
   static std::vector<Entry> reserved() {

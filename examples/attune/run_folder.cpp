@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "attune/layers/checkpoint.h"
-#include "attune/lib/file.h"
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 #include "attune/lib/utf8.h"
@@ -211,6 +210,14 @@ void RunFolder::create() const {
   std::error_code error;
   fs::create_directories(path_, error);
   if (error) throw std::runtime_error(fmt::format("--out {} cannot be made: {}", path_.string(), error.message()));
+}
+
+std::unique_ptr<FolderLock> RunFolder::lock() const {
+  try {
+    return std::make_unique<FolderLock>(path_);
+  } catch (const std::runtime_error&) {
+    refuse("{}: another attune trains there; wait for it, or name another folder", path_.string());
+  }
 }
 
 void RunFolder::write(const char* file, const std::string& text) const {

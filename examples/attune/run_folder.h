@@ -10,11 +10,13 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "arguments.h"
+#include "attune/lib/file.h"
 #include "problem.h"
 
 namespace attune::program {
@@ -55,6 +57,8 @@ class RunFolder {
   // Throws an InputError unless it can be made; makes nothing.
   void check_new() const;
   void create() const;
+  // No other process trains there as long as it lives: an InputError says so where one does.
+  std::unique_ptr<FolderLock> lock() const;
 
   void write_config(const RunConfig& config) const;
   // An InputError names what is missing, or not as it should be.

@@ -84,6 +84,7 @@ class Run {
       : arguments_(arguments),
         out_(arguments.out()),
         folder_(std::move(folder)),
+        lock_(folder_.lock()),
         config_(std::move(config)),
         recipe_(config_.recipe),
         problem_(std::move(problem)),
@@ -93,7 +94,6 @@ class Run {
         dropout_(config_.seed, 4) {}
 
   void start() {
-    folder_.create();
     folder_.write_config(config_);
     folder_.write_story(arguments_, config_, 0);
   }
@@ -310,6 +310,7 @@ class Run {
   const Arguments& arguments_;
   show::Terminal out_;
   RunFolder folder_;
+  std::unique_ptr<FolderLock> lock_;
   RunConfig config_;
   const Recipe& recipe_;
   std::unique_ptr<Problem> problem_;
@@ -354,6 +355,7 @@ int start(const Arguments& a) {
       spdlog::info("{} is not UTF-8 from byte {} on; that is fine: every byte is a character", a.text("--data"),
                    valid);
   }
+  folder.create();
   Run run(a, folder, std::move(config), std::move(problem));
   run.start();
   return run.train();

@@ -19,6 +19,7 @@
 
 #include "attune/examples/show/progress.h"
 #include "attune/lib/error.h"
+#include "attune/lib/file.h"
 #include "attune/lib/threads.h"
 #include "attune/lib/version.h"
 
@@ -426,6 +427,7 @@ Outcome carry_out(const Study& study, const Request& request, const std::string&
   const fs::path place(folder), parts = place / "parts";
   fs::create_directories(parts, error);
   check_environment(!error, "study: cannot make the folder {}", parts.string());
+  const FolderLock lock(place);
 
   std::vector<std::size_t> missing;
   for (std::size_t i = 0; i < results.size(); ++i)

@@ -27,6 +27,7 @@ const std::vector<BadInput> kBadInputs = {
     {{"train", "copy", "-x"}, "-x: no such option; did you mean --"},
     {{"train", "copy", "sort"}, "sort: one word too many; see attune train --help"},
     {{"train", "copy", "--steps"}, "--steps wants a value behind it; see attune --help"},
+    {{"bench", "--seconds", "0"}, "--seconds 0: give a number "},
     {{"bench", "run"}, "run: one word too many; see attune bench --help"},
     {{"generate", "run", "--top_k", "3"}, "--top_k: no such option; did you mean --top-k?"},
     {{"generate"}, "generate wants DIR, the folder of a run: such as attune generate runs/text"},
@@ -47,8 +48,7 @@ const std::vector<BadInput> kBadInputs = {
     {{"train", "copy", "--steps", "many"}, "--steps many: give a whole number from 1 "},
     {{"train", "copy", "--steps", "1e3"}, "--steps 1e3: give a whole number from 1 "},
     {{"train", "copy", "--steps", "1.5"}, "--steps 1.5: give a whole number from 1 "},
-    {{"train", "copy", "--steps", "99999999999999999999"},
-     "--steps 99999999999999999999: give a whole number from 1 "},
+    {{"train", "copy", "--steps", "99999999999999999999"}, "--steps 99999999999999999999: give a whole number from 1 "},
     {{"train", "copy", "--steps", ""}, "--steps '': give a whole number from 1 "},
     {{"train", "copy", "--steps", " 5"}, "--steps ␣5: give a whole number from 1 "},
     {{"train", "copy", "--steps", "--lr"}, "--steps --lr: give a whole number from 1 "},
@@ -228,4 +228,22 @@ TEST_CASE("completion: scripts that the shells accept, with every command and op
   const std::string command = fmt::format("cd {} && bash try > tried", (folder / "").string());
   REQUIRE(std::system(command.c_str()) == 0);
   CHECK(bytes_of(folder / "tried") == "--preset\nnanogpt-cpu nanogpt-baby\ninspect\n");
+}
+
+TEST_CASE("the manual page has every command and every option") {
+  const Folder folder;
+  const std::string page = folder.good({"--manual"});
+  CHECK(page.starts_with(".TH ATTUNE 1 "));
+  for (const std::string& command : kCommands) CHECK(contains(page, ".SS attune " + command));
+  for (const char* part : {".B \\-\\-save\\-every \\fIN\\fR", ".B ATTUNE_THREADS", ".B 130"})
+    CHECK(contains(page, part));
+  for (const char* fault : {"\n\n", "\n'", " -"}) CHECK(!contains(page, fault));  // a blank line, a command, a hyphen
+}
+
+TEST_CASE("bench: the peak, products and a step, in the time it is given") {
+  const Folder folder;
+  const std::string text = folder.good({"bench", "--seconds", "0.01"});
+  for (const char* part :
+       {"fused multiply-adds: ", "1024 x 1024 x 1024", "a training step of nanogpt-cpu (805,248 parameters"})
+    CHECK(contains(text, part));
 }

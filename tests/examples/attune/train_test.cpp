@@ -104,6 +104,11 @@ TEST_CASE("train: interrupted and resumed, it is to the bit the run that was not
   folder.good(with(words, {"--out", "whole"}));
   const pid_t child = folder.start(with(words, {"--out", "parts"}));
   REQUIRE(soon([&] { return step_of(folder / "parts") >= 40; }));
+  kill(child, SIGSTOP);  // it is still there, and has the folder
+  const Outcome second = folder.run({"train", "--resume", "parts"}, {.out = "/dev/null", .err = (folder / "second").string()});
+  kill(child, SIGCONT);
+  CHECK(second.code == 2);
+  CHECK(contains(bytes_of(folder / "second"), "attune: parts: another attune trains there; wait for it, or name another folder"));
   kill(child, SIGINT);
   const Outcome stopped = folder.wait(child);
   CHECK(stopped.code == 130);
