@@ -51,5 +51,6 @@ run_tidy() {
 make_docs() {
   mkdir -p build/docs
   step 'Writing the pages' 'Each line above names a header and what its comment says wrongly.' doxygen cmake/docs/Doxyfile
+  mkdir -p build/docs/examples && cp -r examples/pictures build/docs/examples/  # where README looks for them
   say "Read them: build/docs/index.html"
 }
