@@ -71,7 +71,7 @@ HessianProduct hvp(F&& f, const Tensor& x, const Tensor& v, const ForwardOptions
 }
 
 template <class Model>
-concept HasParameters = requires(Model& model) { model.each([](const std::string&, auto&) {}); };
+concept HasParameters = requires(std::remove_const_t<Model>& model) { model.each([](const std::string&, auto&) {}); };
 
 template <class F, HasParameters Model>
   requires std::is_invocable_r_v<Var, F>

@@ -1,11 +1,12 @@
 // Parameter: a value that training changes, and its gradient. And what one does with all parameters of a model.
 //
 // A model is any struct with a visitor `each(visit)` that calls visit("name", member) for its parameters and for the
-// structs that hold more of them.
+// structs that hold more of them. Once will do: for_each_parameter walks constant models by the same each().
 #pragma once
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attune/lib/tensor.h"
@@ -75,27 +76,30 @@ struct ParameterAccess {
   static Parameter from(std::shared_ptr<ParameterState> state) { return Parameter(std::move(state)); }
 };
 
-template <class F>
+// What each() of a model calls: hands its parameters on to f, as constants where the model is one.
+template <class F, bool constant>
 struct PathVisitor {
   F& f;
   std::string prefix;
 
   template <class Member>
   void operator()(const std::string& name, Member& member) const {
-    if constexpr (std::is_same_v<std::remove_const_t<Member>, Parameter>) {
-      if (member.exists()) f(prefix + name, member);
-    } else {
-      member.each(PathVisitor{f, prefix + name + "."});
-    }
+    if constexpr (!std::is_same_v<std::remove_const_t<Member>, Parameter>) member.each(PathVisitor{f, prefix + name + "."});
+    else if (!member.exists()) return;
+    else if constexpr (constant) f(prefix + name, std::as_const(member));
+    else f(prefix + name, member);
   }
 };
 }  // namespace detail
 
 // f("blocks.0.mlp.up.weight", parameter) for every parameter of the model, in the order of each().
+// Of a constant model f sees constants.
 template <class Model, class F>
 void for_each_parameter(Model& model, F&& f) {
-  if constexpr (std::is_same_v<std::remove_const_t<Model>, Parameter>) f(std::string("parameter"), model);
-  else model.each(detail::PathVisitor<std::remove_reference_t<F>>{f, ""});
+  using Walked = std::remove_const_t<Model>;
+  using Visitor = detail::PathVisitor<std::remove_reference_t<F>, std::is_const_v<Model>>;
+  if constexpr (std::is_same_v<Walked, Parameter>) f(std::string("parameter"), model);
+  else const_cast<Walked&>(model).each(Visitor{f, ""});  // each() only names, and f gets constants
 }
 
 // How many numbers the model's parameters hold.

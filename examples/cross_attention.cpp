@@ -38,13 +38,9 @@ struct Reverser {
     return out(look(question, memory));
   }
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
-
- private:
-  static void each_of(auto& self, auto& visit) {
-    visit("letter", self.letter), visit("place", self.place), visit("answer_place", self.answer_place);
-    visit("look", self.look), visit("out", self.out);
+  void each(auto&& visit) {
+    visit("letter", letter), visit("place", place), visit("answer_place", answer_place);
+    visit("look", look), visit("out", out);
   }
 };
 

@@ -51,19 +51,17 @@ struct AttentionOnly {
     return out(norm(x));
   }
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
+  void each(auto&& visit) {
+    visit("token", token), visit("position", position);
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      visit("norms." + std::to_string(i), norms[i]);
+      visit("layers." + std::to_string(i), layers[i]);
+    }
+    visit("norm", norm), visit("out", out);
+  }
 
  private:
   static constexpr Index kWidth = 64, kHeads = 4;
-  static void each_of(auto& self, auto& visit) {
-    visit("token", self.token), visit("position", self.position);
-    for (std::size_t i = 0; i < self.layers.size(); ++i) {
-      visit("norms." + std::to_string(i), self.norms[i]);
-      visit("layers." + std::to_string(i), self.layers[i]);
-    }
-    visit("norm", self.norm), visit("out", self.out);
-  }
 };
 
 struct Head {

@@ -22,7 +22,6 @@ struct Embedding {
   Var operator()(Var ids) const { return embedding(weight, ids); }
 
   void each(auto&& visit) { visit("weight", weight); }
-  void each(auto&& visit) const { visit("weight", weight); }
 };
 
 }  // namespace attune

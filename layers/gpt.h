@@ -71,17 +71,15 @@ struct Gpt {
   // An empty cache for `batch` sequences of up to the context.
   GptCache cache(Index batch = 1) const;
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
+  void each(auto&& visit) {
+    visit("token", token);
+    visit("position", position);
+    for (std::size_t i = 0; i < blocks.size(); ++i) visit("blocks." + std::to_string(i), blocks[i]);
+    visit("norm", norm);
+    visit("head", head);
+  }
 
  private:
-  static void each_of(auto& self, auto& visit) {
-    visit("token", self.token);
-    visit("position", self.position);
-    for (std::size_t i = 0; i < self.blocks.size(); ++i) visit("blocks." + std::to_string(i), self.blocks[i]);
-    visit("norm", self.norm);
-    visit("head", self.head);
-  }
   Var embed(Var tokens, Index first_position) const;
   Var logits(Var x) const;
 };

@@ -34,7 +34,6 @@ struct Linear {
   }
 
   void each(auto&& visit) { visit("weight", weight), visit("bias", bias); }
-  void each(auto&& visit) const { visit("weight", weight), visit("bias", bias); }
 };
 
 }  // namespace attune

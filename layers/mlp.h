@@ -29,7 +29,6 @@ struct Mlp {
   Var operator()(Var x) const;
 
   void each(auto&& visit) { visit("up", up), visit("gate", gate), visit("down", down); }
-  void each(auto&& visit) const { visit("up", up), visit("gate", gate), visit("down", down); }
 };
 
 }  // namespace attune

@@ -58,14 +58,12 @@ struct MultiHeadAttention {
   // An empty cache for that many sequences of that many tokens, of the parameters' type.
   KvCache cache(Index batch, Index capacity) const;
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
+  void each(auto&& visit) {
+    visit("qkv", qkv), visit("query", query), visit("key_value", key_value);
+    visit("sinks", sinks), visit("scale", scale), visit("out", out);
+  }
 
  private:
-  static void each_of(auto& self, auto& visit) {
-    visit("qkv", self.qkv), visit("query", self.query), visit("key_value", self.key_value);
-    visit("sinks", self.sinks), visit("scale", self.scale), visit("out", self.out);
-  }
   struct Heads;  // queries, keys and values
   Heads project(Var x, Index first_position) const;
   Var attend(const Heads& heads, const Mask& mask) const;

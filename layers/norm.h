@@ -23,7 +23,6 @@ struct LayerNorm {
   }
 
   void each(auto&& visit) { visit("weight", weight), visit("bias", bias); }
-  void each(auto&& visit) const { visit("weight", weight), visit("bias", bias); }
 };
 
 // To a mean square of 1, then a gain (Zhang & Sennrich 2019).
@@ -37,7 +36,6 @@ struct RmsNorm {
   Var operator()(Var x) const { return rms_norm(x, weight, epsilon); }
 
   void each(auto&& visit) { visit("weight", weight); }
-  void each(auto&& visit) const { visit("weight", weight); }
 };
 
 enum class Normalize { layer, rms };
@@ -55,9 +53,6 @@ struct Norm {
 
   void each(auto&& visit) {
     std::visit([&](auto& norm) { norm.each(visit); }, kind);
-  }
-  void each(auto&& visit) const {
-    std::visit([&](const auto& norm) { norm.each(visit); }, kind);
   }
 };
 

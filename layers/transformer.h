@@ -42,13 +42,9 @@ struct TransformerBlock {
   // The same for T more tokens after those that the cache has read, under NoGrad.
   Var operator()(Var x, KvCache& cache) const;
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
-
- private:
-  static void each_of(auto& self, auto& visit) {
-    visit("norm1", self.norm1), visit("attention", self.attention);
-    visit("norm2", self.norm2), visit("mlp", self.mlp);
+  void each(auto&& visit) {
+    visit("norm1", norm1), visit("attention", attention);
+    visit("norm2", norm2), visit("mlp", mlp);
   }
 };
 
@@ -86,14 +82,10 @@ struct DecoderLayer {
   // memory may be read. Tap: "residual", behind each of the three sums.
   Var operator()(Var x, Var memory, const Mask& memory_mask = {}) const;
 
-  void each(auto&& visit) { each_of(*this, visit); }
-  void each(auto&& visit) const { each_of(*this, visit); }
-
- private:
-  static void each_of(auto& self, auto& visit) {
-    visit("norm1", self.norm1), visit("attention", self.attention);
-    visit("norm2", self.norm2), visit("cross", self.cross);
-    visit("norm3", self.norm3), visit("mlp", self.mlp);
+  void each(auto&& visit) {
+    visit("norm1", norm1), visit("attention", attention);
+    visit("norm2", norm2), visit("cross", cross);
+    visit("norm3", norm3), visit("mlp", mlp);
   }
 };
 

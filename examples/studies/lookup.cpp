@@ -181,20 +181,15 @@ struct Model {
     return scale.fixed;
   }
 
-  void each(auto&& visit) { visit_all(*this, visit); }
-  void each(auto&& visit) const { visit_all(*this, visit); }
+  void each(auto&& visit) {
+    visit("query_table", query_table), visit("key_table", key_table);
+    visit("value_table", value_table), visit("wq", wq), visit("wk", wk), visit("wv", wv);
+    visit("unembedding", unembedding), visit("trained", trained);
+  }
 
   LookupOptions options;
   Scale scale;
   Parameter query_table, key_table, value_table, wq, wk, wv, unembedding, trained;
-
- private:
-  template <class Self, class Visit>
-  static void visit_all(Self& self, Visit& visit) {
-    visit("query_table", self.query_table), visit("key_table", self.key_table);
-    visit("value_table", self.value_table), visit("wq", self.wq), visit("wk", self.wk), visit("wv", self.wv);
-    visit("unembedding", self.unembedding), visit("trained", self.trained);
-  }
 };
 
 Index count_right(const ConstView& logits, const Tensor& targets) {

@@ -36,7 +36,6 @@ struct Pair {
   Parameter left{tensor({1, 2, 3})};
   Parameter right{tensor({{4}, {5}})};
   void each(auto&& visit) { visit("left", left), visit("right", right); }
-  void each(auto&& visit) const { visit("left", left), visit("right", right); }
 };
 
 struct Model {
@@ -44,14 +43,12 @@ struct Model {
   Parameter absent;
   Parameter last{tensor({6})};
   void each(auto&& visit) { visit("pair", pair), visit("absent", absent), visit("last", last); }
-  void each(auto&& visit) const { visit("pair", pair), visit("absent", absent), visit("last", last); }
 };
 
 // A parameter that two layers share.
 struct Tied {
   Parameter weight{tensor({1, 2})};
   void each(auto&& visit) { visit("encoder", weight), visit("decoder", weight); }
-  void each(auto&& visit) const { visit("encoder", weight), visit("decoder", weight); }
 };
 
 struct Mixed {

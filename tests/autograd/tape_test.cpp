@@ -90,7 +90,6 @@ struct SmallModel {
     return gelu(product + bias);
   }
   void each(auto&& visit) { visit("weight", weight), visit("bias", bias); }
-  void each(auto&& visit) const { visit("weight", weight), visit("bias", bias); }
 };
 
 Gpt small_gpt(std::uint64_t seed = 1) {
@@ -706,7 +705,6 @@ Var recomputed(const F& f, Var x) {
 struct TwoLayers {
   SmallModel first, second;
   void each(auto&& visit) { visit("first", first), visit("second", second); }
-  void each(auto&& visit) const { visit("first", first), visit("second", second); }
   Var operator()(Var x, bool recompute) const {
     if (!recompute) return second(first(x));
     return recomputed(second, recomputed(first, x));

@@ -12,7 +12,6 @@ namespace {
 struct Scaled {
   Parameter weight{ones({4})};
   void each(auto&& visit) { visit("weight", weight); }
-  void each(auto&& visit) const { visit("weight", weight); }
 };
 
 Plain scaled(const Scaled& layer, Plains x) {
