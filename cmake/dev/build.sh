@@ -5,10 +5,10 @@ configure() {
   check_machine
   check_cmake
   check_compiler "$1"
-  werror=OFF
-  [ "${CI:-}" != true ] || werror=ON
+  in_ci=OFF
+  [ "${CI:-}" != true ] || in_ci=ON
   step "Configuring build/$1" "If the message above does not help, start anew: rm -r build/$1" \
-    cmake --preset "$1" -DATTUNE_WERROR=$werror
+    cmake --preset "$1" -DATTUNE_WERROR=$in_ci -DATTUNE_PRECOMPILE=$in_ci
 }
 
 # configure_and_build PRESET [TARGET ...]
