@@ -1,10 +1,12 @@
 // How exact the elementary functions are: every float, and random doubles, against a more precise reference.
 //
-//   ulp [--row avx512|avx2|scalar] [--function NAME] [--every N] [--doubles N]
+//   ulp [--row avx512|avx2|scalar] [--function NAME,NAME] [--every N] [--doubles N] [--pairs N]
 //
-// --every N takes one float in N (default 1: all 2^32). The errors are in units in the last place of the true
-// value; an argument or a result below the smallest normal float is left out, for f32 kernels flush it to
-// zero. With ATTUNE_QUADMATH, doubles are held against libquadmath's 113 bits, else against long double's 64.
+// --every N takes one float in N (default 1: all 2^32, a minute or two for each function). pow has two operands, of
+// which no one tries all: --pairs of them are drawn (default 10^9), and --doubles of f64 (default 10^7). The errors are
+// in units in the last place of the true value; an argument or a result below the smallest normal float is left out,
+// for f32 kernels flush it to zero. Doubles are held against libquadmath's 113 bits where the compiler has it
+// (ATTUNE_QUADMATH), else against long double's 64.
 #include <fmt/format.h>
 
 #include <bit>
@@ -148,20 +150,21 @@ const Function kFunctions[] = {
 };
 
 struct Worst {
-  double ulp = 0, at = 0;
-  void see(double error, double x) {
-    if (error > ulp) ulp = error, at = x;
+  double ulp = 0, at = 0, to = 0;  // `to` is pow's second operand
+  void see(double error, double x, double y = 0) {
+    if (error > ulp) ulp = error, at = x, to = y;
   }
-  void see(Worst other) { see(other.ulp, other.at); }
+  void see(Worst other) { see(other.ulp, other.at, other.to); }
 };
 
 // The distance between neighbours of type T around x.
 template <class T>
 double ulp_of(double x) {
   const int digits = std::numeric_limits<T>::digits, least = std::numeric_limits<T>::min_exponent;
-  int exponent;
-  std::frexp(x, &exponent);
-  return std::ldexp(1.0, std::max(exponent, least) - digits);
+  const auto biased = static_cast<int>(std::bit_cast<std::uint64_t>(x) >> 52 & 0x7ff);
+  const int exponent = std::max(biased - 1022, least) - digits;
+  if (exponent < -1022) return std::ldexp(1.0, exponent);  // subnormal
+  return std::bit_cast<double>(static_cast<std::uint64_t>(exponent + 1023) << 52);
 }
 
 template <class T>
@@ -247,11 +250,78 @@ Worst random_doubles(const Function& f, Index points) {
   return worst;
 }
 
+// ---- pow
+
+// A base and an exponent whose power is a normal number: of any base, of bases near 1, where exponents are large, and
+// of negative ones to whole powers.
+template <class T>
+void draw_pair(std::mt19937_64& bits, T& x, T& y) {
+  using Limits = std::numeric_limits<T>;
+  const auto unit = [&] { return static_cast<double>(bits() >> 11) * 0x1p-53; };
+  const auto span = static_cast<double>(Limits::max_exponent - Limits::min_exponent);
+  const std::uint64_t kind = bits() % 4;
+  double base = std::exp2(Limits::min_exponent + 1 + unit() * (span - 2));
+  if (kind == 1) base = 0.5 + 1.5 * unit();
+  if (kind == 2) base = 1 + std::ldexp(unit() - 0.5, -static_cast<int>(bits() % Limits::digits));
+  x = static_cast<T>(base);
+  const double log = std::log2(static_cast<double>(x));
+  double power = (Limits::min_exponent + unit() * span) / log;
+  if (kind == 3) power = std::nearbyint(power), x = bits() & 1 ? -x : x;
+  y = static_cast<T>(power);
+}
+
+double pair_error(float x, float y, float z) {
+  const double want = std::pow(static_cast<double>(x), static_cast<double>(y));
+  if (!std::isfinite(y) || std::isnan(want)) return 0;
+  if (std::abs(want) < 1.2e-38) return std::abs(z) > 2.4e-38 ? INFINITY : 0;
+  if (std::isinf(static_cast<float>(want))) return static_cast<float>(want) == z ? 0 : INFINITY;
+  return std::abs(z - want) / ulp_of<float>(want);
+}
+double pair_error(double x, double y, double z) {
+  const Wide want = wide_pow(x, y);
+  const auto near = static_cast<double>(want);
+  if (!std::isfinite(y) || !std::isnormal(near)) return 0;
+  return static_cast<double>((want < z ? z - want : want - z) / Wide{ulp_of<double>(near)});
+}
+
+template <class T>
+Worst random_pairs(Index pairs) {
+  Worst worst;
+  std::mutex mutex;
+  parallel_for(pairs / kernels::kMapBlock, 1, [&](Index begin, Index end) {
+    std::vector<T> x(kernels::kMapBlock), y(x.size()), z(x.size());
+    Worst mine;
+    for (Index block = begin; block < end; ++block) {
+      std::mt19937_64 bits(static_cast<std::uint64_t>(block));
+      for (std::size_t i = 0; i < x.size(); ++i) draw_pair(bits, x[i], y[i]);
+      kernels::MapArguments m{};
+      m.inner_size = kernels::kMapBlock;
+      m.data[0] = z.data(), m.data[1] = x.data(), m.data[2] = y.data();
+      for (Index& stride : m.inner_strides) stride = 1;
+      const kernels::DenormalMode mode(dtype_of<T>);
+      kernels::body_of(kernels::table().power, dtype_of<T>)(&m, 0, 1);
+      for (std::size_t i = 0; i < x.size(); ++i) mine.see(pair_error(x[i], y[i], z[i]), x[i], y[i]);
+    }
+    const std::lock_guard lock(mutex);
+    worst.see(mine);
+  });
+  return worst;
+}
+
+bool is_among(std::string_view name, std::string_view names) {
+  for (std::size_t start = 0; start <= names.size();) {
+    const std::size_t end = std::min(names.find(',', start), names.size());
+    if (names.substr(start, end - start) == name) return true;
+    start = end + 1;
+  }
+  return names.empty();
+}
+
 }  // namespace
 
 int main(int count, char** words) {
   std::uint64_t every = 1;
-  Index doubles = 1 << 20;
+  Index doubles = 10'000'000, pairs = 1'000'000'000;
   std::string_view only;
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string_view option = words[i];
@@ -263,17 +333,23 @@ int main(int count, char** words) {
       every = std::strtoull(words[i + 1], nullptr, 10);
     else if (option == "--doubles")
       doubles = std::strtoll(words[i + 1], nullptr, 10);
+    else if (option == "--pairs")
+      pairs = std::strtoll(words[i + 1], nullptr, 10);
     else
       return fmt::print(stderr, "ulp: unknown option {}\n", option), 2;
   }
-  fmt::print("row {}, one float in {}, {} doubles against {} bits\n\n", row(), every, doubles,
+  fmt::print("row {}, one float in {}, {} pairs for pow, {} doubles against {} bits\n\n", row(), every, pairs, doubles,
              sizeof(Wide) == 16 && std::is_same_v<Wide, long double> ? 64 : 113);
   fmt::print("{:<10} {:>8} {:>16} {:>10} {:>24}\n", "", "f32 ulp", "at", "f64 ulp", "at");
   for (const Function& f : kFunctions) {
-    if (!only.empty() && only != f.name) continue;
+    if (!is_among(f.name, only)) continue;
     const Worst floats = all_floats(f, every), exact = random_doubles(f, doubles);
     fmt::print("{:<10} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", f.name, floats.ulp, floats.at, exact.ulp,
                exact.at);
     std::fflush(stdout);
   }
+  if (!is_among("pow", only)) return 0;
+  const Worst floats = random_pairs<float>(pairs), exact = random_pairs<double>(doubles);
+  fmt::print("{:<10} {:>8.3f} {:>16.9g} {:>10.3f} {:>24.17g}\n", "pow", floats.ulp, floats.at, exact.ulp, exact.at);
+  fmt::print("{:<10} {:>8} {:>16.9g} {:>10} {:>24.17g}\n", "  to the", "", floats.to, "", exact.to);
 }

@@ -302,6 +302,33 @@ TEST_CASE_TEMPLATE("accuracy", T, float, double) {
   });
 }
 
+// Bases of any size and of those near 1, where exponents are large. ./dev bench ulp draws many more.
+TEST_CASE_TEMPLATE("accuracy of pow, over pairs", T, float, double) {
+  using Limits = std::numeric_limits<T>;
+  std::mt19937_64 random(2);
+  const auto uniform = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  std::vector<T> x(20000), y(x.size()), z(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double near = std::ldexp(uniform() - 0.5, -static_cast<int>(random() % Limits::digits));
+    x[i] = static_cast<T>(random() % 2 == 0 ? 1 + near : std::exp2((uniform() - 0.5) * 1.9 * Limits::max_exponent));
+    y[i] = static_cast<T>((uniform() - 0.5) * 1.9 * Limits::max_exponent / std::log2(static_cast<double>(x[i])));
+    if (!std::isfinite(y[i])) x[i] = y[i] = 1;  // of a base of 1
+  }
+  kernels::MapArguments m{};
+  m.inner_size = static_cast<Index>(x.size());
+  m.data[0] = z.data(), m.data[1] = x.data(), m.data[2] = y.data();
+  for (Index& stride : m.inner_strides) stride = 1;
+  on_each_row([&] {
+    const kernels::DenormalMode mode(dtype_of<T>);
+    kernels::body_of(kernels::table().power, dtype_of<T>)(&m, 0, (m.inner_size - 1) / kernels::kMapBlock + 1);
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i)
+      worst =
+          std::max(worst, ulp_error(z[i], std::pow(static_cast<long double>(x[i]), static_cast<long double>(y[i]))));
+    CHECK(worst <= (std::is_same_v<T, float> ? 0.6 : 1.6));
+  });
+}
+
 TEST_CASE_TEMPLATE("symmetries", T, float, double) {
   const std::vector<T> x = inputs<T>(1000, 2);
   std::vector<T> minus = x;
