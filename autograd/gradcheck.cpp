@@ -389,8 +389,8 @@ bool is_overwritten(const Tensor& gradient, const Tensor& numbers, const Tensor&
   return apart > 1e-6 * largest;
 }
 
-// differentiate_on(tape, numbers) runs f on the tape, and backward, and returns the gradients. Where there are numbers, the
-// gradients begin with them.
+// differentiate_on(tape, numbers) runs f on the tape, and backward, and returns the gradients. Where there are numbers,
+// the gradients begin with them.
 GradcheckReport check_gradients(std::vector<Variable>& variables, Evaluation& evaluate, Forward& forward,
                                 const std::function<Gradients(Tape&, const Gradients* numbers)>& differentiate_on,
                                 const GradcheckOptions& options) {

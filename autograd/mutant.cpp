@@ -79,7 +79,8 @@ std::vector<Memory> memories_of(const Node& node, const std::vector<SavedNumbers
     add(w.node(owner.inputs[k]).memory, fmt::format("the value of input {}", k));
   add(node.memory, "the result");
   for (const SavedNumbers& numbers : saved)
-    if (numbers.generation == node.generation) list.push_back({fmt::format("what {} saved", node.name), numbers.numbers});
+    if (numbers.generation == node.generation)
+      list.push_back({fmt::format("what {} saved", node.name), numbers.numbers});
   return list;
 }
 
@@ -185,8 +186,10 @@ class WrongRule {
       for (std::size_t i = 0; i < targets_.size(); ++i) {
         if (!terms[i]) continue;
         if (is_meant(i)) options_.terms(terms[i]->view(), element);
-        if (sums[i]) kernels::copy(Out(sums[i]->view(), true), *terms[i]);
-        else sums[i] = std::move(terms[i]);
+        if (sums[i])
+          kernels::copy(Out(sums[i]->view(), true), *terms[i]);
+        else
+          sums[i] = std::move(terms[i]);
       }
     }
     return sums;
@@ -262,7 +265,8 @@ Mutant::Mutant(MutantOptions options) : state_(new State{.options = std::move(op
     node.rule = run_wrapped;
   };
   state_->before = std::exchange(workspace().mutate, &state_->hook);
-  state_->saved_before = std::exchange(workspace().saved_log, state_->options.stale ? &state_->saved : workspace().saved_log);
+  state_->saved_before =
+      std::exchange(workspace().saved_log, state_->options.stale ? &state_->saved : workspace().saved_log);
 }
 
 Mutant::~Mutant() {

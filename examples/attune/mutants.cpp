@@ -39,7 +39,8 @@ class Subject {
 
   Jacobian analytic() {
     Jacobian rows;
-    for (std::size_t element = 0; element < static_cast<std::size_t>(shape_.count()); ++element) rows.push_back(row(element));
+    for (std::size_t element = 0; element < static_cast<std::size_t>(shape_.count()); ++element)
+      rows.push_back(row(element));
     return rows;
   }
   std::vector<double> row(std::size_t element) {
@@ -109,22 +110,14 @@ struct Planned {
 };
 
 const char* const kAssigns = "assigns";
-const std::vector<std::string> kKinds = {"wrong sign",
-                                         "factor 2",
-                                         "factor 1.001",
-                                         "factor 1 + 1e-6",
-                                         "factor 1 + 1e-9",
-                                         "no gradient at all",
-                                         "a term dropped",
-                                         "operands swapped",
-                                         "transposed",
-                                         "sum over a broadcast axis missing",
-                                         "adds to garbage",
-                                         kAssigns,
-                                         "a stale saved value",
-                                         "an off-by-one row",
-                                         "the mask ignored",
-                                         "the scale missing"};
+const std::vector<std::string> kKinds = {"wrong sign",          "factor 2",
+                                         "factor 1.001",        "factor 1 + 1e-6",
+                                         "factor 1 + 1e-9",     "no gradient at all",
+                                         "a term dropped",      "operands swapped",
+                                         "transposed",          "sum over a broadcast axis missing",
+                                         "adds to garbage",     kAssigns,
+                                         "a stale saved value", "an off-by-one row",
+                                         "the mask ignored",    "the scale missing"};
 
 // What a rule wrote for one input, for each element of its result's gradient.
 struct Terms {
@@ -134,11 +127,12 @@ struct Terms {
 
 Terms terms_of(Subject& subject, const MutantTarget& target) {
   Terms terms;
-  const Mutant spy({.op = target.op, .which = target.which, .input = target.input, .terms = [&](const View& written, Index) {
-    const Tensor numbers = Tensor::copy_of(written);
-    terms.shape = written.shape();
-    terms.rows.emplace_back(numbers.data<double>().begin(), numbers.data<double>().end());
-  }});
+  const Mutant spy(
+      {.op = target.op, .which = target.which, .input = target.input, .terms = [&](const View& written, Index) {
+         const Tensor numbers = Tensor::copy_of(written);
+         terms.shape = written.shape();
+         terms.rows.emplace_back(numbers.data<double>().begin(), numbers.data<double>().end());
+       }});
   subject.of_random();
   return terms;
 }
@@ -153,8 +147,12 @@ class Planner {
       : subject_(subject), target_(target), terms_(terms_of(subject, target)) {}
 
   std::vector<Planned> plan() {
-    for (const auto& [kind, factor] : {std::pair{"wrong sign", -1.0}, {"factor 2", 2.0}, {"factor 1.001", 1.001},
-                                      {"factor 1 + 1e-6", 1 + 1e-6}, {"factor 1 + 1e-9", 1 + 1e-9}, {"no gradient at all", 0.0}})
+    for (const auto& [kind, factor] : {std::pair{"wrong sign", -1.0},
+                                       {"factor 2", 2.0},
+                                       {"factor 1.001", 1.001},
+                                       {"factor 1 + 1e-6", 1 + 1e-6},
+                                       {"factor 1 + 1e-9", 1 + 1e-9},
+                                       {"no gradient at all", 0.0}})
       add(kind, "", {.change = scaled_by(factor)});
     drop_terms();
     swap_operands();
@@ -181,8 +179,8 @@ class Planner {
     plan_.push_back({std::move(kind), std::move(detail), aimed(std::move(options))});
   }
 
-  // One product of all that are summed: the largest. And all those of other elements' gradients, or of the element's own,
-  // as in softmax's y (dy - dy·y).
+  // One product of all that are summed: the largest. And all those of other elements' gradients, or of the element's
+  // own, as in softmax's y (dy - dy·y).
   void drop_terms() {
     Index result = 0, written = 0;
     double largest = -1;
@@ -203,9 +201,8 @@ class Planner {
           for (Index i = 0; i < all.count(); ++i)
             if (i != element) set_zero(all, i);
         }});
-    add("a term dropped", "what comes from the element itself", {.terms = [](const View& all, Index element) {
-          set_zero(all, element);
-        }});
+    add("a term dropped", "what comes from the element itself",
+        {.terms = [](const View& all, Index element) { set_zero(all, element); }});
   }
 
   void swap_operands() {
@@ -228,14 +225,16 @@ class Planner {
     }
   }
 
-  // Its numbers are those of other elements. Whether the rule reads them at all shows where they are NaN, or, of integers,
-  // where they are other ones.
+  // Its numbers are those of other elements. Whether the rule reads them at all shows where they are NaN, or, of
+  // integers, where they are other ones.
   void make_stale() {
     const std::vector<double> right = subject_.of_random();
     for (int saved = 0; saved < static_cast<int>(target_.saved.size()); ++saved) {
       const Change poison = [](const View& numbers) {
-        if (numbers.dtype() == i32) moved_on()(numbers);
-        else kernels::fill(numbers, std::numeric_limits<double>::quiet_NaN());
+        if (numbers.dtype() == i32)
+          moved_on()(numbers);
+        else
+          kernels::fill(numbers, std::numeric_limits<double>::quiet_NaN());
       };
       const Mutant poisoned(aimed({.stale = poison, .saved = saved}));
       if (subject_.of_random() == right) continue;
@@ -293,7 +292,8 @@ std::vector<Instead> instead() {
       {term, "layer_norm", "that of the mean", 1,
        [](Inputs x) {
          const Var centre = detach(mean_of_rows(x[0]));
-         return layer_norm(x[0], x[1], x[2]) + (mean_of_rows(x[0]) - centre) * x[1] / detach(sqrt(var(x[0], {-1}, {.reduced = Axes::stay}) + 1e-5));
+         return layer_norm(x[0], x[1], x[2]) +
+                (mean_of_rows(x[0]) - centre) * x[1] / detach(sqrt(var(x[0], {-1}, {.reduced = Axes::stay}) + 1e-5));
        }},
       {term, "layer_norm", "that of the variance", 1,
        [](Inputs x) {
@@ -302,7 +302,10 @@ std::vector<Instead> instead() {
        }},
       {term, "rms_norm", "that of the mean square", 1,
        [](Inputs x) { return x[0] / detach(sqrt(mean_of_rows(x[0] * x[0]) + 1e-6)) * x[1]; }},
-      {term, "cross_entropy", "that of the target", 1, [](Inputs x) { return sum(logsumexp(x[0], {-1}) * tensor({1 / 3.0, 1 / 3.0, 0, 1 / 3.0}, f64)); }},
+      {term, "cross_entropy", "that of the target", 1,
+       [](Inputs x) {
+         return sum(logsumexp(x[0], {-1}) * tensor({1 / 3.0, 1 / 3.0, 0, 1 / 3.0}, f64));
+       }},
       {term, "cross_entropy", "the smoothing", 1, [](Inputs x) { return cross_entropy(x[0], targets_with(-100)); }},
       {term, "gelu", "x phi(x)", 1, [](Inputs x) { return x[0] * detach(gelu(x[0]) / x[0]); }},
       {term, "silu", "x s (1 - s)", 1, [](Inputs x) { return x[0] * detach(sigmoid(x[0])); }},
@@ -326,22 +329,22 @@ struct Scale {
 
 std::vector<Scale> scales() {
   const double root6 = 1 / std::sqrt(6.0), root2 = 1 / std::sqrt(2.0);
-  std::vector<Scale> list = {{"mean", 0, 1 / 4.0},     {"dropout", 0, 1 / 0.7},  {"mul, a number", 0, 3},
-                             {"matmul, square", 0, 0.5}, {"matmul, square", 1, 0.5}, {"var", 0, 2 / 5.0},
+  std::vector<Scale> list = {{"mean", 0, 1 / 4.0},          {"dropout", 0, 1 / 0.7},    {"mul, a number", 0, 3},
+                             {"matmul, square", 0, 0.5},    {"matmul, square", 1, 0.5}, {"var", 0, 2 / 5.0},
                              {"cross_entropy", 0, 1 / 3.0}, {"nll", 0, 1 / 3.0}};
-  for (const char* sample : {"attention", "attention, causal", "attention, softcap", "attention, window", "attention, padding",
-                             "attention, bias", "attention, dropout"})
+  for (const char* sample : {"attention", "attention, causal", "attention, softcap", "attention, window",
+                             "attention, padding", "attention, bias", "attention, dropout"})
     for (const int input : {0, 1}) list.push_back({sample, input, root6});
   for (const int input : {0, 1}) list.push_back({"attention, one shape", input, 0.5});
-  for (const int input : {0, 1}) list.push_back({"attention, grouped, sinks", input, root2});
+  for (const int input : {0, 1}) list.push_back({"attention, sinks", input, root2});
   return list;
 }
 
 std::string own_name(const std::string& sample) { return sample.substr(0, sample.find(',')); }
 
 // What the rule of the sample's op would write if it were another function's.
-std::function<void(const View&, const ConstView&)> gradient_of(const FunctionOfVars& f, const std::vector<Tensor>& inputs,
-                                                               int input) {
+std::function<void(const View&, const ConstView&)> gradient_of(const FunctionOfVars& f,
+                                                               const std::vector<Tensor>& inputs, int input) {
   return [&inputs, f, input](const View& written, const ConstView& upstream) {
     Rng random(5);
     Tape tape({.random = &random, .constants = written.dtype()});
@@ -349,8 +352,10 @@ std::function<void(const View&, const ConstView&)> gradient_of(const FunctionOfV
     for (const Tensor& x : inputs) vars.push_back(variable(x.to(written.dtype())));
     tape.backward(f(vars), upstream);
     const Var x = vars[static_cast<std::size_t>(input)];
-    if (x.has_grad()) kernels::copy(written, x.grad());
-    else kernels::fill(written, 0);
+    if (x.has_grad())
+      kernels::copy(written, x.grad());
+    else
+      kernels::fill(written, 0);
   };
 }
 
@@ -359,10 +364,12 @@ std::vector<Planned> plan_by_formula(OpSample& sample, const Planner& planner, c
   if (target.op != own_name(sample.name)) return plan;
   for (const Instead& one : instead())
     if (one.sample == sample.name && target.input < one.inputs)
-      plan.push_back({one.kind, one.detail, planner.aimed({.replace = gradient_of(one.f, sample.inputs, target.input)})});
+      plan.push_back(
+          {one.kind, one.detail, planner.aimed({.replace = gradient_of(one.f, sample.inputs, target.input)})});
   for (const Scale& one : scales())
     if (one.sample == sample.name && one.input == target.input)
-      plan.push_back({"the scale missing", fmt::format("{:.4g}", one.factor), planner.aimed({.change = scaled_by(1 / one.factor)})});
+      plan.push_back({"the scale missing", fmt::format("{:.4g}", one.factor),
+                      planner.aimed({.change = scaled_by(1 / one.factor)})});
   return plan;
 }
 
@@ -397,7 +404,8 @@ class Judge {
   MutantVerdict operator()(const Planned& planned) {
     const MutantOptions& o = planned.options;
     OpSample& sample = subject_.sample();
-    MutantVerdict verdict{planned.kind, sample.name, o.op, o.which, o.input, planned.detail, Fate::escaped, 0, false, false};
+    MutantVerdict verdict{planned.kind,   sample.name,   o.op, o.which, o.input,
+                          planned.detail, Fate::escaped, 0,    false,   false};
     const Mutant mutant(o);
     verdict.peers_passes = passes_pytorch();
     if (const GradcheckReport gradients = check_gradients(sample); !gradients.passed()) {
@@ -454,8 +462,9 @@ struct Row {
   }
   std::vector<std::string> cells(const std::string& name) const {
     const auto number = [](int n) { return fmt::format("{}", n); };
-    return {name,          number(mutants), number(caught), std::isfinite(least) ? digit(least) : "-",
-            number(equal), name == kAssigns ? "-" : number(peers)};
+    return {name,           number(mutants),
+            number(caught), std::isfinite(least) ? digit(least) : "-",
+            number(equal),  name == kAssigns ? "-" : number(peers)};
   }
 };
 
@@ -496,46 +505,57 @@ MutantReport check_mutants(std::vector<OpSample>& samples, const std::function<v
 }
 
 bool MutantReport::passed() const {
-  return wrong.empty() && std::none_of(mutants.begin(), mutants.end(), [](const auto& m) { return m.fate == Fate::escaped; });
+  return wrong.empty() &&
+         std::none_of(mutants.begin(), mutants.end(), [](const auto& m) { return m.fate == Fate::escaped; });
 }
 
 std::string MutantVerdict::text() const {
-  return fmt::format("{}: {}'s gradient of input {}: {}{}", sample, op, input, kind, detail.empty() ? "" : ", " + detail);
+  return fmt::format("{}: {}'s gradient of input {}: {}{}", sample, op, input, kind,
+                     detail.empty() ? "" : ", " + detail);
 }
 
 std::string MutantReport::text(const show::Terminal& out) const {
   using enum show::Align;
-  show::Table table({{"what is wrong"}, {"mutants", right}, {"caught", right}, {"digit", right}, {"equal", right}, {"pass PyTorch's", right}});
+  show::Table table({{"what is wrong"},
+                     {"mutants", right},
+                     {"caught", right},
+                     {"digit", right},
+                     {"equal", right},
+                     {"pass PyTorch's", right}});
   std::map<std::string, Row> rows = rows_of(*this);
   for (const std::string& kind : kinds) table.row(rows[kind].cells(kind));
   table.rule();
   const Row& all = rows[""];
   table.row(all.cells("all"));
   std::string page = table.text(out);
-  page += "\nDigit: the last one at which a mutant of the kind was seen, of 16. Equal: the same\n"
-          "Jacobian, to the bit, so that nothing is wrong. PyTorch's: how many of the others\n"
-          "pass gradcheck's defaults there (atol 1e-5, rtol 1e-3, eps 1e-6). A rule cannot\n"
-          "assign there: it returns what it computes.\n";
+  page +=
+      "\nDigit: the last one at which a mutant of the kind was seen, of 16. Equal: the same\n"
+      "Jacobian, to the bit, so that nothing is wrong. PyTorch's: how many of the others\n"
+      "pass gradcheck's defaults there (atol 1e-5, rtol 1e-3, eps 1e-6). A rule cannot\n"
+      "assign there: it returns what it computes.\n";
   for (const MutantVerdict& m : mutants)
     if (m.fate == Fate::equal) page += "\nequal    " + m.text();
-  for (const std::string& name : wrong) page += "\n" + show::paint(out, show::Style::red, "WRONG    ") + name + ": without any mutant";
+  for (const std::string& name : wrong)
+    page += "\n" + show::paint(out, show::Style::red, "WRONG    ") + name + ": without any mutant";
   for (const MutantVerdict& m : mutants)
     if (m.fate == Fate::escaped) page += "\n" + show::paint(out, show::Style::red, "ESCAPED  ") + m.text();
   if (!composed.empty())
-    page += fmt::format("\n\nWithout a rule of their own, being views or made of other ops: {}", fmt::join(composed, ", "));
-  page += fmt::format("\n\n{} mutants: {} caught, {} of them by an op's own check alone; {} equal, {} ESCAPED\n", all.mutants,
-                      all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
+    page +=
+        fmt::format("\n\nWithout a rule of their own, being views or made of other ops: {}", fmt::join(composed, ", "));
+  page += fmt::format("\n\n{} mutants: {} caught, {} of them by an op's own check alone; {} equal, {} ESCAPED\n",
+                      all.mutants, all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
   return page;
 }
 
 std::string MutantReport::json() const {
   std::string page = fmt::format("{{\n  \"passed\": {},\n  \"mutants\": [\n", passed());
   for (const MutantVerdict& m : mutants)
-    page += fmt::format("    {{\"kind\": {}, \"sample\": {}, \"op\": {}, \"which\": {}, \"input\": {}, \"detail\": {}, "
-                        "\"verdict\": \"{}\", \"error\": {}, \"passes_pytorch\": {}}}{}\n",
-                        json_text(m.kind), json_text(m.sample), json_text(m.op), m.which, m.input, json_text(m.detail),
-                        word_of(m.fate), std::isfinite(m.error) ? fmt::format("{:.3g}", m.error) : "null", m.peers_passes,
-                        &m == &mutants.back() ? "" : ",");
+    page += fmt::format(
+        "    {{\"kind\": {}, \"sample\": {}, \"op\": {}, \"which\": {}, \"input\": {}, \"detail\": {}, "
+        "\"verdict\": \"{}\", \"error\": {}, \"passes_pytorch\": {}}}{}\n",
+        json_text(m.kind), json_text(m.sample), json_text(m.op), m.which, m.input, json_text(m.detail), word_of(m.fate),
+        std::isfinite(m.error) ? fmt::format("{:.3g}", m.error) : "null", m.peers_passes,
+        &m == &mutants.back() ? "" : ",");
   page += "  ],\n  \"without_a_rule\": [";
   for (const std::string& name : composed) page += (&name == &composed.front() ? "" : ", ") + json_text(name);
   return page + "]\n}\n";

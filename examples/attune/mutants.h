@@ -1,14 +1,17 @@
-// The checker is itself checked: every gradient rule of every op is made wrong in every way that applies to it, and each of
-// these mutants must be caught. They are generated from what the rules write and read (autograd/mutant.h), for the samples
-// that `attune verify` checks, and judged by the same checks.
+// The checker is itself checked: every gradient rule of every op is made wrong in every way that applies to it, and
+// each of these mutants must be caught. They are generated from what the rules write and read (autograd/mutant.h), for
+// the samples that `attune verify` checks, and judged by the same checks.
 //
-// A mutant that computes the same is not wrong: the rows of its Jacobian, one for each element of the result, must then be
-// those of the right rule, bit for bit. A rule is linear in the gradient that it is given, so that this is a proof, for the
-// sample's inputs.
+// What a rule writes tells which mutants it can have, but for two kinds: a mask or a scale is there only where an op's
+// formula has one, so that the samples of those ops are listed. No mutant took an edit of the source.
 //
-// Beside it stands what PyTorch's gradcheck would say at its defaults (2.x; eps 1e-6, atol 1e-5, rtol 1e-3): each element of
-// the Jacobian, by reverse mode and by central differences in f64, |a - n| <= atol + rtol |n|; and a gradient of zeros must
-// give zeros.
+// A mutant that computes the same is not wrong: the rows of its Jacobian, one for each element of the result, must then
+// be those of the right rule, bit for bit. A rule is linear in the gradient that it is given, so that this is a proof,
+// for the sample's inputs.
+//
+// Beside it stands what PyTorch's gradcheck would say at its defaults (2.x; eps 1e-6, atol 1e-5, rtol 1e-3): each
+// element of the Jacobian, by reverse mode and by central differences in f64, |a - n| <= atol + rtol |n|; and a
+// gradient of zeros must give zeros.
 #pragma once
 
 #include <functional>
@@ -34,9 +37,9 @@ struct MutantVerdict {
 
 struct MutantReport {
   std::vector<MutantVerdict> mutants;
-  std::vector<std::string> kinds;   // in the order of the table
+  std::vector<std::string> kinds;     // in the order of the table
   std::vector<std::string> composed;  // samples whose ops are all other samples' ops, or views, which have no rule
-  std::vector<std::string> wrong;   // samples that do not pass, by either check, without any mutant
+  std::vector<std::string> wrong;     // samples that do not pass, by either check, without any mutant
 
   bool passed() const;
   std::string text(const show::Terminal& out) const;

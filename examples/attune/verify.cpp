@@ -120,9 +120,8 @@ std::vector<OpSample> samples_of(const Arguments& a) {
   std::vector<std::string> names;
   for (const OpSample& sample : samples) names.push_back(sample.name);
   const std::string wanted = one_of("--op", a.text("--op"), names);
-  std::erase_if(samples, [&](const OpSample& sample) {
-    return sample.name != wanted && !sample.name.starts_with(wanted + ",");
-  });
+  std::erase_if(
+      samples, [&](const OpSample& sample) { return sample.name != wanted && !sample.name.starts_with(wanted + ","); });
   return samples;
 }
 
@@ -335,9 +334,8 @@ int draw_curve(const Arguments& a) {
 int run_mutants(const Arguments& a) {
   std::vector<OpSample> samples = samples_of(a);
   show::Progress progress(static_cast<long>(samples.size()), 0, a.err());
-  const MutantReport report = check_mutants(samples, [&](std::size_t done) {
-    progress.show(static_cast<long>(done), samples[done - 1].name);
-  });
+  const MutantReport report =
+      check_mutants(samples, [&](std::size_t done) { progress.show(static_cast<long>(done), samples[done - 1].name); });
   progress.clear();
   fmt::print("{}", a.has("--json") ? report.json() : report.text(a.out()));
   return report.passed() ? kDone : kFailedCheck;
@@ -345,7 +343,8 @@ int run_mutants(const Arguments& a) {
 
 void check_combination(const Arguments& a) {
   for (const char* option : {"--mutants", "--op"})
-    if (a.has(option) && !a.operands.empty()) refuse("{}: it is about ops, not about a run's model; leave {} away", option, a.operands.front());
+    if (a.has(option) && !a.operands.empty())
+      refuse("{}: it is about ops, not about a run's model; leave {} away", option, a.operands.front());
   for (const char* option : {"--mutants", "--op"})
     if (a.has(option) && a.has("--curve")) refuse("{}: --curve draws one op; give one of the two", option);
 }
@@ -368,10 +367,12 @@ Command verify_command() {
       .name = "verify",
       .summary = "are the gradients right, and to how many digits?",
       .about =
-          "Computes gradients in double precision by reverse mode, and holds them against forward mode, which is exact, "
+          "Computes gradients in double precision by reverse mode, and holds them against forward mode, which is "
+          "exact, "
           "and against differences of the values, whose step and error bar are found by extrapolation. Without a run: "
           "every op, layer and kind of model. With one: each parameter of its model, on a batch of its data; what is "
-          "wrong is traced to its op. What a check cannot tell, it says. With --mutants the check itself is checked: every "
+          "wrong is traced to its op. What a check cannot tell, it says. With --mutants the check itself is checked: "
+          "every "
           "gradient rule of every op is made wrong in each way that applies to it, and all must be caught.",
       .examples = {{"attune verify", "every op and layer"},
                    {"attune verify runs/copy", "the model you trained"},
