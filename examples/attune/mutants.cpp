@@ -361,15 +361,18 @@ std::function<void(const View&, const ConstView&)> gradient_of(const FunctionOfV
 
 std::vector<Planned> plan_by_formula(OpSample& sample, const Planner& planner, const MutantTarget& target) {
   std::vector<Planned> plan;
+  const auto add_scale = [&](double factor) {
+    plan.push_back(
+        {"the scale missing", fmt::format("{:.4g}", factor), planner.aimed({.change = scaled_by(1 / factor)})});
+  };
+  if (target.op == "attention_scores") add_scale(1 / std::sqrt(static_cast<double>(target.shape.last())));
   if (target.op != own_name(sample.name)) return plan;
   for (const Instead& one : instead())
     if (one.sample == sample.name && target.input < one.inputs)
       plan.push_back(
           {one.kind, one.detail, planner.aimed({.replace = gradient_of(one.f, sample.inputs, target.input)})});
   for (const Scale& one : scales())
-    if (one.sample == sample.name && one.input == target.input)
-      plan.push_back({"the scale missing", fmt::format("{:.4g}", one.factor),
-                      planner.aimed({.change = scaled_by(1 / one.factor)})});
+    if (one.sample == sample.name && one.input == target.input) add_scale(one.factor);
   return plan;
 }
 
@@ -540,10 +543,11 @@ std::string MutantReport::text(const show::Terminal& out) const {
   for (const MutantVerdict& m : mutants)
     if (m.fate == Fate::escaped) page += "\n" + show::paint(out, show::Style::red, "ESCAPED  ") + m.text();
   if (!composed.empty())
-    page +=
-        fmt::format("\n\nWithout a rule of their own, being views or made of other ops: {}", fmt::join(composed, ", "));
-  page += fmt::format("\n\n{} mutants: {} caught, {} of them by an op's own check alone; {} equal, {} ESCAPED\n",
-                      all.mutants, all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
+    page += fmt::format("\n\nWithout a rule of their own, being views or made of other ops:\n{}",
+                        fmt::join(composed, ", "));
+  page += fmt::format(
+      "\n\n{} mutants of {} rules: {} caught, {} of them by an op's own check alone; {} equal, {} ESCAPED\n",
+      all.mutants, rows[kinds.front()].mutants, all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
   return page;
 }
 
