@@ -11,6 +11,7 @@
 
 #include "attune/autograd/op.h"
 #include "attune/autograd/parameter.h"
+#include "attune/autograd/workspace.h"
 #include "attune/lib/random.h"
 
 namespace attune {
@@ -22,6 +23,7 @@ struct Variable {
   Shape shape;
   std::function<std::span<double>()> numbers;  // counts as a change
   std::optional<Tensor> gradient;
+  bool overwritten = false;
 };
 
 // u·(tangent of f), and the size of what was summed.
@@ -166,6 +168,7 @@ class Comparison {
     result_.name = variable_.name;
     result_.shape = variable_.shape;
     result_.missing = !variable_.gradient;
+    result_.overwritten = variable_.overwritten;
     const std::map<std::size_t, Element> elements = measure();
     for (const auto& [index, element] : elements) {
       result_.largest = std::max(result_.largest, size_of(element));
@@ -303,6 +306,7 @@ class Comparison {
     if (exact && worst_forward_ > std::max(options_.forward_tolerance * largest, exact_rounding_) && result_.compared > 0)
       wrong_ = true;
     if (result_.missing && !result_.absolute && result_.compared > 0) wrong_ = true;
+    if (result_.overwritten) wrong_ = true;
     const bool nothing = result_.compared == 0 && variable_.shape.count() > 0;
     const bool blind = !exact && result_.unclear > 0;
     if (wrong_ || !finite_) result_.verdict = Verdict::wrong;
@@ -339,9 +343,56 @@ void add_notes(GradcheckReport& report, Forward& forward, std::vector<std::strin
   }
 }
 
-// differentiate() runs f on the tape, and backward, and leaves the gradients in the variables.
+using Gradients = std::vector<std::optional<Tensor>>;  // of the variables that backward reached
+
+// Before a rule of f runs, the gradient of each x holds these numbers.
+Var begun(Var y, std::span<const Var> x, const Gradients& numbers) {
+  std::vector<Var> inputs{y};
+  std::vector<ConstView> views;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!numbers[i]) continue;
+    inputs.push_back(x[i]);
+    views.push_back(numbers[i]->view());
+  }
+  Var z = output(y.shape(), inputs);
+  kernels::copy(into(z), y.value());
+  const std::span<const Var> places = saved(std::span<const Var>(inputs).subspan(1));
+  const std::span<const ConstView> kept = saved(std::span<const ConstView>(views));
+  return record("begun", z, [=] {
+    for (std::size_t i = 0; i < places.size(); ++i)
+      if (Out d = add_to(places[i])) kernels::copy(d, kept[i]);
+    add_grad_of(z, y);
+  });
+}
+
+// As large as the gradients themselves, so that neither is lost in the other.
+Gradients numbers_like(const Gradients& gradients, std::uint64_t seed) {
+  Gradients numbers(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    if (!gradients[i]) continue;
+    const double size = root_mean_square(gradients[i]->data<double>());
+    Rng random = Rng(seed).split("begun").split(i);
+    numbers[i].emplace(gradients[i]->shape(), f64);
+    fill_normal(numbers[i]->view(), random, 0, size > 0 ? size : 1);
+  }
+  return numbers;
+}
+
+// Whether `sum` is more or less than gradient + numbers, by more than roundings.
+bool is_overwritten(const Tensor& gradient, const Tensor& numbers, const Tensor& sum) {
+  const auto g = gradient.data<double>(), n = numbers.data<double>(), s = sum.data<double>();
+  double largest = 0, apart = 0;
+  for (std::size_t k = 0; k < g.size(); ++k) {
+    largest = std::max({largest, std::abs(g[k]), std::abs(n[k])});
+    apart = std::max(apart, std::abs(s[k] - n[k] - g[k]));
+  }
+  return apart > 1e-6 * largest;
+}
+
+// differentiate_on(tape, numbers) runs f on the tape, and backward, and returns the gradients. Where there are numbers,
+// the gradients begin with them.
 GradcheckReport check_gradients(std::vector<Variable>& variables, Evaluation& evaluate, Forward& forward,
-                                const std::function<void(Tape&, Evaluation&)>& differentiate_on,
+                                const std::function<Gradients(Tape&, const Gradients* numbers)>& differentiate_on,
                                 const GradcheckOptions& options) {
   GradcheckReport report;
   const double once = evaluate(), again = evaluate();
@@ -350,15 +401,25 @@ GradcheckReport check_gradients(std::vector<Variable>& variables, Evaluation& ev
     return report;
   }
   std::vector<std::string> saturated;
+  Gradients gradients;
   {
     Rng random = random_of_tapes(options.seed);
     Tape tape({.random = &random, .places = true});
-    differentiate_on(tape, evaluate);
+    gradients = differentiate_on(tape, nullptr);
     saturated = detail::saturated_rows_of_scope();
     if (!std::isfinite(once)) {
       const std::optional<NonFinite> found = tape.find_nonfinite();
       report.failure = "the function's value is not finite" + (found ? ": " + found->text() : std::string());
       return report;
+    }
+  }
+  {
+    Rng random = random_of_tapes(options.seed);
+    Tape tape({.random = &random});
+    const Gradients numbers = numbers_like(gradients, options.seed), sums = differentiate_on(tape, &numbers);
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+      if (gradients[i]) variables[i].overwritten = is_overwritten(*gradients[i], *numbers[i], *sums[i]);
+      variables[i].gradient = std::move(gradients[i]);
     }
   }
   for (std::size_t i = 0; i < variables.size(); ++i)
@@ -401,13 +462,15 @@ GradcheckReport gradcheck(const std::function<Var(std::span<const Var>)>& f, std
       options.seed);
   Forward forward([&](std::size_t i, std::size_t element, double tangent) { duals[i].data<dual>()[element].tangent = tangent; },
                   [&] { return evaluate_dual.forward(); });
-  const auto differentiate_on = [&](Tape& tape, Evaluation& evaluation) {
+  const auto differentiate_on = [&](Tape& tape, const Gradients* numbers) {
+    Gradients gradients(variables.size());
     const std::vector<Var> vars = leaves();
     const Var y = f(vars);
-    if (!y.needs_grad()) return;
-    tape.backward(y, evaluation.upstream(y.shape()));
+    if (!y.needs_grad()) return gradients;
+    tape.backward(numbers ? begun(y, vars, *numbers) : y, evaluate.upstream(y.shape()));
     for (std::size_t i = 0; i < vars.size(); ++i)
-      if (vars[i].has_grad()) variables[i].gradient = Tensor::copy_of(vars[i].grad());
+      if (vars[i].has_grad()) gradients[i] = Tensor::copy_of(vars[i].grad());
+    return gradients;
   };
   return check_gradients(variables, evaluate, forward, differentiate_on, options);
 }
@@ -437,15 +500,20 @@ GradcheckReport gradcheck_parameters(const ParameterList& parameters, const std:
                     checked[moved]->value.as<dual>()[element].tangent = 1;
                     return evaluate.forward();
                   });
-  const auto differentiate_on = [&](Tape& tape, Evaluation& evaluation) {
-    GradientSet gradients(parameters);
+  const auto differentiate_on = [&](Tape& tape, const Gradients* numbers) {
+    Gradients gradients(variables.size());
+    GradientSet set(parameters);
     const Var y = f();
-    if (!y.needs_grad()) return;
-    tape.backward(y, evaluation.upstream(y.shape()), {.into = &gradients});
+    if (!y.needs_grad()) return gradients;
+    std::vector<Var> leaves;
+    if (numbers)
+      for (const auto& p : checked) leaves.push_back(VarAccess::leaf_of(p));
+    tape.backward(numbers ? begun(y, leaves, *numbers) : y, evaluate.upstream(y.shape()), {.into = &set});
     for (std::size_t i = 0; i < checked.size(); ++i) {
       const Parameter p = detail::ParameterAccess::from(checked[i]);
-      if (gradients.has_grad(p)) variables[i].gradient = Tensor::copy_of(gradients.grad(p));
+      if (set.has_grad(p)) gradients[i] = Tensor::copy_of(set.grad(p));
     }
+    return gradients;
   };
   return check_gradients(variables, evaluate, forward, differentiate_on, options);
 }
@@ -507,6 +575,7 @@ double GradcheckInput::digits() const {
 
 namespace {
 std::string verdict_of(const GradcheckInput& input) {
+  if (input.overwritten) return "WRONG: a rule writes over what the gradient holds, instead of adding to it";
   if (input.verdict == Verdict::wrong)
     return fmt::format("WRONG at element {}: analytic {:.12g}{}, numeric {:.12g}", input.worst, input.analytic,
                        input.missing ? " (no gradient reached it)" : "", input.numeric) +

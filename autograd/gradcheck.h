@@ -4,11 +4,14 @@
 //   GradcheckReport report = gradcheck([](Var x) { return exp(x); }, x);
 //   fmt::print("{}\n", report.text());
 //
-// Reverse mode is compared with two others, which know nothing of its rules. Forward mode, in dual numbers, is exact: twelve
-// digits agree, or something is wrong. Central differences ask the values themselves; their step is found for each element
-// by Ridders' extrapolation (Ridders 1982), which comes with an error bar of its own. The upstream gradient is random,
-// since under one of all ones a softmax or a layer norm has no gradient at all. Everything is computed in f64; f32
-// differences would drown what they measure. Dropout drops the same at each evaluation.
+// Reverse mode is compared with two others, which know nothing of its rules. Forward mode, in dual numbers, is exact:
+// twelve digits agree, or something is wrong. Central differences ask the values themselves; their step is found for
+// each element by Ridders' extrapolation (Ridders 1982), which comes with an error bar of its own. The upstream
+// gradient is random, since under one of all ones a softmax or a layer norm has no gradient at all. Everything is
+// computed in f64; f32 differences would drown what they measure. Dropout drops the same at each evaluation.
+//
+// Reverse mode runs twice: a rule must add to a gradient that holds something already, too, where a function uses what
+// it is given once and would never notice.
 //
 // A check can be fooled, and says where it might have been: an element at a kink (of a relu, a maximum ...) has no
 // derivative to compare with and is left out, by name; a gradient that is 0 by all three (a saturated softmax) proves
@@ -57,6 +60,7 @@ struct GradcheckInput {
   // then |a - n| was held against that rounding instead, and what is right cannot be told.
   bool absolute = false;
   bool missing = false;  // no gradient reached it
+  bool overwritten = false;  // a rule wrote over what its gradient held, instead of adding to it
   Index compared = 0;    // elements
   Index zeros = 0;       // of those, where the true gradient is 0
   Index unclear = 0;     // where the error bar is too large to judge by

@@ -237,9 +237,14 @@ Var constant_of(const char* name, const View& value, std::initializer_list<Var> 
   return VarAccess::make(index, scope.generation);
 }
 
-View scratch(const Shape& shape, DType dtype) { return saved(shape, dtype); }
+View scratch(const Shape& shape, DType dtype) { return View(new_memory(shape, dtype), shape, dtype); }
 
-View saved(const Shape& shape, DType dtype) { return View(new_memory(shape, dtype), shape, dtype); }
+View saved(const Shape& shape, DType dtype) {
+  const View numbers = scratch(shape, dtype);
+  if (Workspace& w = workspace(); w.saved_log) [[unlikely]]
+    w.saved_log->push_back({w.innermost->generation, numbers});
+  return numbers;
+}
 
 Var alias_of(const char* name, Var x, const View& value, Flow flow, source_location where) {
   const ScopeState& scope = open_scope(where);

@@ -202,6 +202,12 @@ struct ScopeState {
   std::optional<DType> constants = {};
 };
 
+// What an op saved besides its Vars, on the tape of this generation.
+struct SavedNumbers {
+  std::uint32_t generation;
+  View numbers;
+};
+
 struct Workspace {
   static constexpr std::uint32_t kNodeBits = 10;
   static constexpr std::uint32_t kNodesPerBlock = 1u << kNodeBits;
@@ -215,6 +221,7 @@ struct Workspace {
   std::vector<std::uint32_t> kept;  // roots whose gradient outlived backward
   std::vector<Delayed> delayed;
   std::function<void(std::uint32_t)>* mutate = nullptr;  // changes rules as they are recorded (mutant.h)
+  std::vector<SavedNumbers>* saved_log = nullptr;        // what ops save, for the same purpose
 
   Node& node(std::uint32_t index) { return nodes[index >> kNodeBits][index & (kNodesPerBlock - 1)]; }
   Node& push_node() {

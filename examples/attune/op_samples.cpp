@@ -54,6 +54,18 @@ void add_elementwise(Samples& s) {
   s.add("sub", [](Var a, Var b) { return a - b; }, normal(shape), normal({3, 1}));
   s.add("mul", [](Var a, Var b) { return a * b; }, normal(shape), normal({5}, 1));
   s.add("div", [](Var a, Var b) { return a / b; }, normal(shape), positive({3, 1}));
+  s.add(
+      "add, one shape", [](Var a, Var b) { return a + b; }, normal(shape), normal(shape, 1));
+  s.add(
+      "sub, one shape", [](Var a, Var b) { return a - b; }, normal(shape), normal(shape, 1));
+  s.add(
+      "mul, one shape", [](Var a, Var b) { return a * b; }, normal(shape), normal(shape, 1));
+  s.add(
+      "mul, itself", [](Var a) { return a * a; }, normal(shape));
+  s.add(
+      "mul, a number", [](Var a) { return a * 3; }, normal(shape));
+  s.add(
+      "div, one shape", [](Var a, Var b) { return a / b; }, normal(shape), positive(shape));
   s.add("neg", [](Var x) { return -x; }, normal(shape));
   s.add("exp", [](Var x) { return exp(x); }, normal(shape));
   s.add("expm1", [](Var x) { return expm1(x); }, normal(shape));
@@ -62,11 +74,16 @@ void add_elementwise(Samples& s) {
   s.add("sqrt", [](Var x) { return sqrt(x); }, positive(shape));
   s.add("rsqrt", [](Var x) { return rsqrt(x); }, positive(shape));
   s.add("pow", [](Var x, Var e) { return pow(x, e); }, positive(shape), normal({5}));
+  s.add(
+      "pow, one shape", [](Var x, Var e) { return pow(x, e); }, positive(shape), normal(shape, 1));
   s.add("sin", [](Var x) { return sin(x); }, normal(shape));
   s.add("cos", [](Var x) { return cos(x); }, normal(shape));
   s.add("abs", [](Var x) { return abs(x); }, normal(shape));
-  s.add("maximum", [](Var a, Var b) { return maximum(a, b); }, normal(shape), normal({5}, 1));
+  s.add(
+      "maximum", [](Var a, Var b) { return maximum(a, b); }, normal(shape), normal({5}, 2));
   s.add("minimum", [](Var a, Var b) { return minimum(a, b); }, normal(shape), normal({5}, 1));
+  s.add(
+      "maximum, one shape", [](Var a, Var b) { return maximum(a, b); }, normal(shape), normal(shape, 3));
   s.add("clamp", [](Var x) { return clamp(x, -1, 0.5); }, normal(shape));
   s.add("relu", [](Var x) { return relu(x); }, normal(shape));
   s.add("leaky_relu", [](Var x) { return leaky_relu(x); }, normal(shape));
@@ -77,13 +94,20 @@ void add_elementwise(Samples& s) {
   s.add("tanh", [](Var x) { return tanh(x); }, normal(shape));
   s.add("softplus", [](Var x) { return softplus(x); }, normal(shape));
   s.add("where", [](Var a, Var b) { return where(ids({1, 0, 1, 1, 0}), a, b); }, normal(shape), normal({5}, 1));
+  s.add(
+      "where, one shape",
+      [](Var a, Var b) {
+        return where(ids({1, 0, 1, 1, 0}), a, b);
+      },
+      normal(shape), normal(shape, 1));
   s.add("dropout", [](Var x) { return dropout(x, 0.3); }, normal(shape));
 }
 
 void add_reductions(Samples& s) {
   const Shape shape{3, 4, 5};
   s.add("sum", [](Var x) { return sum(x, {1}); }, normal(shape));
-  s.add("mean", [](Var x) { return mean(x, {0, 2}); }, normal(shape));
+  s.add(
+      "mean", [](Var x) { return mean(x, {1}); }, normal(shape));
   s.add("var", [](Var x) { return var(x, {-1}); }, normal(shape));
   s.add("max", [](Var x) { return max(x, {-1}); }, normal(shape));
   s.add("min", [](Var x) { return min(x, {0}); }, normal(shape));
@@ -93,6 +117,10 @@ void add_reductions(Samples& s) {
 
 void add_matrices(Samples& s) {
   s.add("matmul", [](Var a, Var b) { return matmul(a, b); }, normal({2, 3, 4}), normal({4, 5}));
+  s.add(
+      "matmul, batches", [](Var a, Var b) { return matmul(a, b); }, normal({2, 3, 4}), normal({2, 4, 5}, 1));
+  s.add(
+      "matmul, square", [](Var a, Var b) { return matmul(a, b, 0.5); }, normal({4, 4}), normal({4, 4}, 1));
   s.add("linear", [](Var x, Var w, Var b) { return linear(x, w, b); }, normal({3, 4}), normal({4, 5}, 1), normal({5}, 2));
   s.add("outer", [](Var a, Var b) { return outer(a, b); }, normal({3}), normal({4}));
   s.add("tril", [](Var x) { return tril(x); }, normal({4, 4}));
@@ -129,6 +157,10 @@ void add_movers(Samples& s) {
 void add_normalisation(Samples& s) {
   const Shape shape{4, 8};
   s.add("softmax", [](Var x) { return softmax(x); }, normal(shape));
+  s.add(
+      "softmax, columns", [](Var x) { return softmax(x, 0); }, normal(shape));
+  s.add(
+      "softmax, causal", [](Var x) { return softmax(x, kernels::Visible::causal(4, 8)); }, normal(shape));
   s.add("log_softmax", [](Var x) { return log_softmax(x); }, normal(shape));
   s.add("sparsemax", [](Var x) { return sparsemax(x); }, normal(shape));
   s.add("entmax15", [](Var x) { return entmax15(x); }, normal(shape));
@@ -141,6 +173,9 @@ void add_losses(Samples& s) {
   const Shape shape{4, 6};
   const auto targets = [] { return ids({5, 0, -100, 2}); };
   s.add("cross_entropy", [=](Var x) { return cross_entropy(x, targets(), {.smoothing = 0.1}); }, normal(shape));
+  s.add(
+      "cross_entropy, of each", [=](Var x) { return cross_entropy(x, targets(), {.reduction = Reduction::none}); },
+      normal(shape));
   s.add("nll", [=](Var x) { return nll(x, targets()); }, normal(shape));
   s.add("bce_with_logits", [](Var x, Var p) { return bce_with_logits(x, p); }, normal(shape), shares(shape));
   s.add("kl_div", [](Var x, Var p) { return kl_div(x, p); }, normal(shape), shares(shape));
@@ -158,6 +193,25 @@ void add_attention(Samples& s) {
   with("attention, unscaled", [] { return AttentionOptions{.scale = Scale::none()}; });
   with("attention, sparsemax", [] { return AttentionOptions{.normalizer = Normalizer::sparsemax}; });
   with("attention, sigmoid", [] { return AttentionOptions{.normalizer = Normalizer::sigmoid}; });
+  with("attention, window", [] { return AttentionOptions{.mask = Mask::window(2)}; });
+  with("attention, padding", [] { return AttentionOptions{.mask = Mask::padding({3})}; });
+  with("attention, entmax15", [] { return AttentionOptions{.normalizer = Normalizer::entmax15}; });
+  with("attention, sparse, cap",
+       [] { return AttentionOptions{.mask = Mask::causal(), .softcap = 2, .normalizer = Normalizer::sparsemax}; });
+  with("attention, dropout", [] { return AttentionOptions{.dropout = 0.3}; });
+  const auto scaled = [](Var q, Var k, Var v, Var g) { return attention(q, k, v, {.scale = g}); };
+  s.add("attention, learned", scaled, normal({2, 4, 6}), normal({2, 5, 6}, 1), normal({2, 5, 3}, 2), positive({1}));
+  s.add(
+      "attention, one shape", [](Var q, Var k, Var v) { return attention(q, k, v); }, normal({2, 4, 4}),
+      normal({2, 4, 4}, 1), normal({2, 4, 4}, 2));
+  s.add(
+      "attention, sinks", [](Var q, Var k, Var v, Var sinks) { return attention(q, k, v, {.sinks = sinks}); },
+      normal({4, 3, 2}), normal({2, 3, 2}, 1), normal({2, 3, 2}, 2), normal({4}, 3));
+  const auto composed = [](Var q, Var k, Var v, Var bias, Var sinks) {
+    return attention(q, k, v, {.bias = bias, .sinks = sinks, .normalizer = Normalizer::entmax15});
+  };
+  s.add("attention, stepwise", composed, normal({2, 3, 2}), normal({1, 3, 2}, 1), normal({1, 3, 2}, 2),
+        normal({3, 3}, 3), normal({2}, 4));
   s.add("attention, bias", [](Var q, Var k, Var v, Var b) { return attention(q, k, v, {.bias = b}); }, normal({2, 4, 6}),
         normal({2, 5, 6}, 1), normal({2, 5, 3}, 2), normal({4, 5}, 3));
 }
@@ -173,6 +227,9 @@ std::vector<OpSample> op_samples() {
   add_normalisation(s);
   add_losses(s);
   add_attention(s);
+  s.add(
+      "checkpoint", [](Var x, Var w) { return checkpoint([](Var a, Var b) { return gelu(a) * b; }, x, w); },
+      normal({3, 5}), normal({5}, 1));
   return std::move(s.list);
 }
 

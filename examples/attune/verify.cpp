@@ -8,6 +8,8 @@
 #include "attune/examples/show/progress.h"
 #include "attune/examples/show/table.h"
 #include "command.h"
+#include "json.h"
+#include "mutants.h"
 #include "op_samples.h"
 #include "picture.h"
 #include "problem.h"
@@ -26,17 +28,6 @@ struct Line {
   std::string why;
 };
 
-// Not a number becomes null, which is what JSON has for it.
-std::string json_number(double number) { return std::isfinite(number) ? fmt::format("{:.2f}", number) : "null"; }
-std::string json_text(std::string_view text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (static_cast<unsigned char>(c) < 0x20) quoted += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else if (c == '"' || c == '\\') quoted += {'\\', c};
-    else quoted += c;
-  }
-  return quoted + '"';
-}
 const char* word_of(Verdict verdict) {
   return verdict == Verdict::right ? "right" : verdict == Verdict::wrong ? "wrong" : "cannot tell";
 }
@@ -108,21 +99,30 @@ class Report {
 
 // ---- Ops
 
-Line line_of(const std::string& name, const GradcheckReport& report) {
-  Line line{name, "", 16, 16, NAN, report.verdict(), report.failure};
+Line line_of(const std::string& name, const SampleChecks& checks) {
+  const GradcheckReport& report = checks.gradients;
+  const Verdict verdict = checks.ops.passed() ? report.verdict() : Verdict::wrong;
+  Line line{name, "", 16, 16, NAN, verdict, checks.ops.passed() ? report.failure : checks.ops.text()};
   for (const GradcheckInput& input : report.inputs) {
     line.shape += (line.shape.empty() ? "" : " ") + fmt::format("{}", fmt::join(input.shape, "×"));
     line.forward = std::min(line.forward, digits_of(input.forward_error));
     line.differences = std::min(line.differences, digits_of(input.error));
+    if (input.overwritten) line.why = "its rule writes over what the gradient holds";
     for (const std::string& kink : input.kinks) line.why = "elements at a kink of " + kink + " left out";
   }
   return line;
 }
 
-GradcheckReport check(OpSample& sample) {
-  std::vector<Tensor*> inputs;
-  for (Tensor& input : sample.inputs) inputs.push_back(&input);
-  return gradcheck(sample.f, inputs);
+// Those of one op, where one is asked for: under its own name, or all whose name begins with it.
+std::vector<OpSample> samples_of(const Arguments& a) {
+  std::vector<OpSample> samples = op_samples();
+  if (!a.has("--op")) return samples;
+  std::vector<std::string> names;
+  for (const OpSample& sample : samples) names.push_back(sample.name);
+  const std::string wanted = one_of("--op", a.text("--op"), names);
+  std::erase_if(
+      samples, [&](const OpSample& sample) { return sample.name != wanted && !sample.name.starts_with(wanted + ","); });
+  return samples;
 }
 
 // ---- Models
@@ -205,14 +205,15 @@ void add_models(Report& report) {
 }
 
 Report built_in_report(const Arguments& a) {
-  std::vector<OpSample> samples = op_samples();
+  std::vector<OpSample> samples = samples_of(a);
   show::Progress progress(static_cast<long>(samples.size()), 0, a.err());
   Report report("op");
   for (OpSample& sample : samples) {
-    report.add(line_of(sample.name, check(sample)));
+    report.add(line_of(sample.name, check_sample(sample)));
     progress.show(&sample - samples.data() + 1, sample.name);
   }
   progress.clear();
+  if (a.has("--op")) return report;
   report.rule();
   add_layers(report);
   report.rule();
@@ -330,9 +331,29 @@ int draw_curve(const Arguments& a) {
   return kDone;
 }
 
+int run_mutants(const Arguments& a) {
+  std::vector<OpSample> samples = samples_of(a);
+  show::Progress progress(static_cast<long>(samples.size()), 0, a.err());
+  const MutantReport report =
+      check_mutants(samples, [&](std::size_t done) { progress.show(static_cast<long>(done), samples[done - 1].name); });
+  progress.clear();
+  fmt::print("{}", a.has("--json") ? report.json() : report.text(a.out()));
+  return report.passed() ? kDone : kFailedCheck;
+}
+
+void check_combination(const Arguments& a) {
+  for (const char* option : {"--mutants", "--op"})
+    if (a.has(option) && !a.operands.empty())
+      refuse("{}: it is about ops, not about a run's model; leave {} away", option, a.operands.front());
+  for (const char* option : {"--mutants", "--op"})
+    if (a.has(option) && a.has("--curve")) refuse("{}: --curve draws one op; give one of the two", option);
+}
+
 int run(const Arguments& a) {
   if (a.has("--svg") && !a.has("--curve")) refuse("--svg {}: there is nothing to draw without --curve OP", a.text("--svg"));
+  check_combination(a);
   check_picture_path(a);
+  if (a.has("--mutants")) return run_mutants(a);
   if (a.has("--curve")) return draw_curve(a);
   const Report report = a.operands.empty() ? built_in_report(a) : run_report(a);
   fmt::print("{}", a.has("--json") ? report.json() : report.text(a.out()));
@@ -346,16 +367,22 @@ Command verify_command() {
       .name = "verify",
       .summary = "are the gradients right, and to how many digits?",
       .about =
-          "Computes gradients in double precision by reverse mode, and holds them against forward mode, which is exact, "
+          "Computes gradients in double precision by reverse mode, and holds them against forward mode, which is "
+          "exact, "
           "and against differences of the values, whose step and error bar are found by extrapolation. Without a run: "
           "every op, layer and kind of model. With one: each parameter of its model, on a batch of its data; what is "
-          "wrong is traced to its op. What a check cannot tell, it says.",
+          "wrong is traced to its op. What a check cannot tell, it says. With --mutants the check itself is checked: "
+          "every "
+          "gradient rule of every op is made wrong in each way that applies to it, and all must be caught.",
       .examples = {{"attune verify", "every op and layer"},
                    {"attune verify runs/copy", "the model you trained"},
+                   {"attune verify --mutants", "would it see a wrong rule? Some two thousand are tried"},
                    {"attune verify --curve softmax", "what the step of a difference does to its error"}},
       .operands = {{"DIR", "the folder of a run", false, {}}},
       .options = {{"--curve", "OP", "draws the error of differences against their step", {}},
                   {"--svg", "FILE", "the curve as a picture, too", {}},
+                  {"--mutants", "", "the same checks, of rules that are made wrong", {}},
+                  {"--op", "OP", "this op alone", {}},
                   {"--json", "", "the table as JSON", {}}},
       .run = run};
 }

@@ -265,10 +265,10 @@ TEST_CASE("some elements of a large input can be checked instead of all") {
     return v * v;
   };
   CHECK(gradcheck({.elements = 10}, counted, x));
-  CHECK(calls == 2 + 1 + 5 * 10);  // each by forward mode once, and by two central differences
+  CHECK(calls == 2 + 2 + 5 * 10);  // backward twice; each by forward mode once, and by two central differences
   calls = 0;
   CHECK(gradcheck(counted, x));
-  CHECK(calls == 2 + 1 + 5 * 100);
+  CHECK(calls == 2 + 2 + 5 * 100);
 }
 
 TEST_CASE("the tolerance is the user's, and the seed changes the upstream gradient only") {
@@ -489,4 +489,39 @@ TEST_CASE("a row of sparsemax at the edge of its support is a kink, and one that
   const GradcheckReport half = gradcheck([](Var v) { return sparsemax(v); }, apart);
   CHECK_MESSAGE(half.passed(), half.text());
   CHECK(has_note(half, "sparsemax [2, 2]: 1 of 2 rows are saturated"));
+}
+
+// y = 3 x, whose rule forgets that somebody may have been there before.
+Var thrice_assigning(Var x) {
+  Var y = output(x.shape(), {x});
+  kernels::scale(into(y), x.value(), 3);
+  return record("thrice", y, [=] {
+    if (Out d = add_to(x)) kernels::scale(d.view, y.grad(), 3);
+  });
+}
+
+struct OneParameter {
+  Parameter p{tensor({1, -2, 3}, f64)};
+  void each(auto&& visit) { visit("p", p); }
+  void each(auto&& visit) const { visit("p", p); }
+};
+
+TEST_CASE("a rule that assigns instead of adding is wrong, also where its input is used once") {
+  Tensor x = tensor({1, -2, 3}, f64);
+  const GradcheckReport report = gradcheck(thrice_assigning, x);
+  REQUIRE(report.inputs.size() == 1);
+  CHECK(report.inputs[0].overwritten);
+  CHECK(report.inputs[0].forward_error == 0);
+  CHECK(report.verdict() == Verdict::wrong);
+  CHECK(report.text().find("WRONG: a rule writes over what the gradient holds, instead of adding to it") !=
+        std::string::npos);
+
+  OneParameter model;
+  const GradcheckReport of_model =
+      gradcheck_parameters(ParameterList(model), [&] { return thrice_assigning(model.p); });
+  REQUIRE(of_model.inputs.size() == 1);
+  CHECK(of_model.inputs[0].overwritten);
+  CHECK_FALSE(of_model.passed());
+  CHECK_FALSE(
+      gradcheck_parameters(ParameterList(model), [&] { return square_scaled(model.p, 1); }).inputs[0].overwritten);
 }

@@ -84,6 +84,79 @@ TEST_CASE("a mutant of a parameter's gradient, of one input, and one that assign
   CHECK_FALSE(report.inputs[1].passed);
 }
 
+TEST_CASE("a mutant changes what a rule reads, or single terms of what it writes, and puts all back") {
+  const Tensor a = tensor({1, 2, 3}, f64), b = tensor({10, 20, 30}, f64), seed = tensor({1, 1, 2}, f64);
+  struct Slopes {
+    std::vector<double> a, b;
+    bool operator==(const Slopes&) const = default;
+  };
+  const auto numbers = [](const Tensor& x) { return std::vector(x.data<double>().begin(), x.data<double>().end()); };
+  const auto slopes = [&](const MutantOptions& options) {
+    MutantOptions aimed = options;
+    aimed.op = "mul";
+    const Mutant mutant(aimed);
+    Tape tape;
+    const Var x = variable(a), y = variable(b), product = x * y;
+    keep_grad(product);
+    tape.backward(product, seed);
+    CHECK(mutant.count() == 1);
+    CHECK(numbers(Tensor::copy_of(product.grad())) == numbers(seed));
+    return Slopes{numbers(Tensor::copy_of(x.grad())), numbers(Tensor::copy_of(y.grad()))};
+  };
+  const Slopes right{{10, 20, 60}, {1, 2, 6}};
+  CHECK(slopes({}) == right);
+  const auto half_gone = [](const View& dy) { kernels::fill(dy.slice(0, 0, 2), 0); };
+  CHECK(slopes({.upstream = half_gone}) == Slopes{{0, 0, 60}, {0, 0, 6}});
+  CHECK(slopes({.input = 1, .upstream = half_gone}) == Slopes{right.a, {0, 0, 6}});
+  CHECK(slopes({.stale = moved_on(), .saved = 0}) == Slopes{right.a, {2, 3, 2}});
+  CHECK(slopes({.stale = moved_on(), .saved = 1}) == Slopes{{20, 30, 20}, right.b});
+  CHECK(slopes({.stale = moved_on(), .saved = 2}) == right);  // the result, which it does not read
+  CHECK(numbers(a) == std::vector<double>{1, 2, 3});
+  CHECK(slopes({.input = 0, .swapped_with = 1}) == Slopes{right.b, right.a});
+  const auto second_gone = [](const View& written, Index element) {
+    if (element == 1) kernels::fill(written, 0);
+  };
+  CHECK(slopes({.input = 0, .terms = second_gone}) == Slopes{{10, 0, 60}, right.b});
+  const auto upstream_itself = [](const View& written, const ConstView& upstream) { kernels::copy(written, upstream); };
+  CHECK(slopes({.input = 0, .replace = upstream_itself}) == Slopes{numbers(seed), right.b});
+  const Slopes garbage = slopes({.input = 1, .garbage = true});
+  CHECK(garbage.a == right.a);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(garbage.b[i] != right.b[i]);
+}
+
+TEST_CASE("what can be made wrong: each input that a rule writes to, and what it may read") {
+  const Tensor x = tensor({{1, 2}, {3, 5}}, f64), w = tensor({1, 2}, f64), constant = tensor({3, 4}, f64);
+  const std::vector<MutantTarget> targets = mutant_targets([&] {
+    const Var a = variable(x), weight = variable(w), normal = layer_norm(a, weight, constant);
+    return normal * normal * weight;
+  });
+  std::string list;
+  for (const MutantTarget& target : targets)
+    list += fmt::format("{} {} of {}, input {} of {}: {}\n", target.op, target.which, target.result, target.input,
+                        target.shape, fmt::join(target.saved, ", "));
+  CHECK(list ==
+        "layer_norm 0 of [2, 2], input 0 of [2, 2]: the value of input 0, the value of input 1, the value of input 2, "
+        "the result, what layer_norm saved\n"
+        "layer_norm 0 of [2, 2], input 1 of [2]: the value of input 0, the value of input 1, the value of input 2, "
+        "the result, what layer_norm saved\n"
+        "mul 0 of [2, 2], input 0 of [2, 2]: the value of input 0, the result\n"
+        "mul 1 of [2, 2], input 0 of [2, 2]: the value of input 0, the value of input 1, the result\n"
+        "mul 1 of [2, 2], input 1 of [2]: the value of input 0, the value of input 1, the result\n");
+}
+
+TEST_CASE("changes of what was written") {
+  const Tensor x = tensor({{1, 2, 3}, {4, 5, 6}}, f64);
+  const auto after = [&](const std::function<void(const View&)>& change) {
+    Tensor copy = x.clone();
+    change(copy.view());
+    return std::vector(copy.data<double>().begin(), copy.data<double>().end());
+  };
+  CHECK(after(transposed()) == std::vector<double>{1, 4, 2, 5, 3, 6});
+  CHECK(after(moved_on()) == std::vector<double>{2, 3, 4, 5, 6, 1});
+  CHECK(after(rows_shifted()) == std::vector<double>{4, 5, 6, 1, 2, 3});
+  CHECK(after(without_last_row()) == std::vector<double>{1, 2, 3, 0, 0, 0});
+}
+
 TEST_CASE("twenty faults in a four-layer model: each is found, and the right op is named, in the right layer") {
   Gpt model({.vocab = 11, .context = 6, .layers = 4, .heads = 2, .width = 16, .bias = true, .deviation = 0.3}, Rng(3));
   const Tensor tokens = tensor({{1, 2, 3, 4, 10, 0}, {0, 6, 5, 2, 2, 9}}, i32);

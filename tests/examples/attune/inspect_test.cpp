@@ -50,7 +50,7 @@ TEST_CASE("verify: without a run, every op, layer and kind of model") {
   const std::string page = folder.good({"verify"});
   for (const char* line : {"scatter_add", "attention, sparsemax", "DecoderLayer", "Gpt, RoPE", "the same with dropout"})
     CHECK(contains(page, line));
-  CHECK(contains(page, "84 of 84 right; the least agrees with forward mode to 14."));
+  CHECK(contains(page, "108 of 108 right; the least agrees with forward mode to 14."));
 
   const std::string json = folder.good({"verify", "--json"});
   CHECK(json.starts_with("{\n  \"passed\": true,"));

@@ -115,6 +115,10 @@ const std::vector<BadInput> kBadInputs = {
     {{"inspect", "folder"}, "folder is not the folder of a run: it has no config.json"},
     {{"verify", "none"}, "none: no such folder; attune train makes one"},
     {{"verify", "--curve", "sofmax"}, "--curve sofmax: unknown; did you mean softmax? There are add, sub, "},
+    {{"verify", "--op", "sofmax"}, "--op sofmax: unknown; did you mean softmax? There are add, sub, "},
+    {{"verify", "run", "--mutants"}, "--mutants: it is about ops, not about a run's model; leave run away"},
+    {{"verify", "run", "--op", "softmax"}, "--op: it is about ops, not about a run's model; leave run away"},
+    {{"verify", "--mutants", "--curve", "softmax"}, "--mutants: --curve draws one op; give one of the two"},
     {{"verify", "--svg", "x.svg"}, "--svg x.svg: there is nothing to draw without --curve OP"},
     // Prompts and pictures
     {{"generate", "run", "--prompt", "héllo"}, "--prompt héllo: the model has never seen 'é'; it knows abcdefghij|"},
