@@ -17,8 +17,10 @@ struct Panel {
   show::Svg picture;
   std::string title = {};  // spoken, not shown: the picture has its own
   std::string id = {};     // "d128-adam": where "#d128-adam" leads
+  std::string group = {};  // starts a new row, under this heading, where it is another than the last panel's
 };
 
+// Where it has more than twelve rows a reader has to unfold it.
 struct ReportTable {
   std::string title = {};
   std::vector<std::string> columns = {};

@@ -89,6 +89,12 @@ std::string steps_of_seeds(const std::vector<const Result*>& results) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string power_text(double x) {
+  if (!(x > 0) || x >= 1e-3) return fmt::format("{:.2g}", x);
+  const double power = std::floor(std::log10(x));
+  return fmt::format("{:.0f}·10{}", x / std::pow(10, power), show::superscript(static_cast<int>(power)));
+}
+
 std::string rule_title(const std::string& rule) { return title_of(rule_of(rule)); }
 std::string optimizer_title(const std::string& optimizer) { return optimizer == "adam" ? "Adam" : "SGD"; }
 

@@ -40,6 +40,8 @@ double median(std::vector<double> numbers);
 std::string steps_text(double steps);
 // "82, 91, – (0.86)": each seed's, and the accuracy of those that never get there.
 std::string steps_of_seeds(const std::vector<const Result*>& results);
+// "5·10⁻¹¹", or "0.043".
+std::string power_text(double x);
 // "1/√d" for "1/sqrt".
 std::string rule_title(const std::string& rule);
 // "Adam" for "adam".

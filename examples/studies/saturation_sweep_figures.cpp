@@ -205,7 +205,8 @@ Figure normaliser_figure(const Results& results) {
                                                          .svg_height = 230,
                                                          .end_labels = true,
                                                          .x_range = {1, 600},
-                                                         .y_range = {0, 1}}),
+                                                         .y_range = {0, 1},
+                                                         .x_ticks = {1, 10, 100, 600}}),
                              "Accuracy by normaliser, " + rule_title(rule), ""});
   }
   figure.caption =

@@ -74,7 +74,7 @@ show::Svg theory_panel(const Results& results, const Curve& curve) {
                               .y_label = curve.label,
                               .log_x = true,
                               .log_y = curve.log_y,
-                              .svg_width = 224,
+                              .svg_width = 208,
                               .svg_height = 220,
                               .end_labels = true,
                               .y_range = curve.log_y ? std::vector<double>{} : std::vector<double>{0, 1},
@@ -266,10 +266,10 @@ Figure fan_figure(const Results& results) {
     figure.caption = fmt::format(
         "Shaded: from the 10th to the 90th percentile of rows. Without scaling the mean grows with d "
         "(dashed; {:.0f} at d = 1024), and who plots only the mean concludes that unscaled gradients are "
-        "larger. But the median row gets {:.2g}, and one row in ten less than {:.0e}: a few rows decide, and "
+        "larger. But the median row gets {:.2g}, and one row in ten less than {}: a few rows decide, and "
         "most learn nothing. Dots on the grey line: the root mean square, where the theory has it.",
         outcome(*widest.front(), "gradient_mean"), outcome(*widest.front(), "gradient_median"),
-        outcome(*widest.front(), "gradient_p10"));
+        power_text(outcome(*widest.front(), "gradient_p10")));
   figure.references = {"Exact: E‖dL/dq‖² = c² d_v ((d − 1) E‖J‖²_F + E‖Jz‖²), averaged over |q|. " +
                        std::string(kReference)};
   ReportTable table = gradient_table(results);

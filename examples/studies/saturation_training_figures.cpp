@@ -43,7 +43,7 @@ Figure accuracy_figure(const Results& results) {
     // left of it.
     figure.panels.push_back(
         {show::svg_line_plot(lines,
-                             {.title = fmt::format("{}, d = {}", optimizer == "adam" ? "Adam" : "SGD", d),
+                             {.title = fmt::format("{}, d = {}", optimizer_title(optimizer), d),
                               .x_label = "steps",
                               .y_label = "accuracy on examples not trained on",
                               .log_x = true,
@@ -51,7 +51,8 @@ Figure accuracy_figure(const Results& results) {
                               .svg_height = 240,
                               .end_labels = true,
                               .x_range = {1, longest},
-                              .y_range = {0, 1}}),
+                              .y_range = {0, 1},
+                              .x_ticks = {1, 10, 100, longest}}),
          "Accuracy by step, " + optimizer, ""});
   }
   const auto scaled = select(results, {{"d", d}, {"rule", "1/sqrt"}}),
@@ -97,7 +98,7 @@ Panel steps_map(const Results& results, const Words& widths, const std::string& 
   const auto at = [&, columns = widths.size()](Index row, Index column) {
     return static_cast<std::size_t>(row) * columns + static_cast<std::size_t>(column);
   };
-  show::HeatMapOptions map{.title = optimizer == "adam" ? "Adam" : "SGD",
+  show::HeatMapOptions map{.title = optimizer_title(optimizer),
                            .column_label = "d, width of queries and keys",
                            .low = -3.2,
                            .high = -1.2,
@@ -133,7 +134,7 @@ ReportTable steps_table(const Results& results) {
         : row.low == row.high        ? steps_text(row.low)
                                      : fmt::format("{:.0f} … {}", row.low,
                                             row.high >= reference::kNever ? "never" : steps_text(row.high));
-    table.rows.push_back({row.optimizer, rule_title(row.rule), std::to_string(row.width),
+    table.rows.push_back({optimizer_title(row.optimizer), rule_title(row.rule), std::to_string(row.width),
                           steps_of_seeds(chosen), steps_text(ours), theirs});
   }
   return table;
@@ -201,7 +202,8 @@ Figure inside_figure(const Results& results) {
                      .svg_height = 210,
                      .end_labels = true,
                      .x_range = {1, 600},
-                     .y_range = quantity.logarithmic ? std::vector<double>{} : std::vector<double>{0, 1}}),
+                     .y_range = quantity.logarithmic ? std::vector<double>{} : std::vector<double>{0, 1},
+                     .x_ticks = {1, 10, 100, 600}}),
          quantity.title, ""});
   }
   figure.caption =
@@ -212,7 +214,7 @@ Figure inside_figure(const Results& results) {
 }
 
 Figure strips_figure(const Results& results) {
-  Figure figure{.id = "strips", .title = "Sixteen rows of attention, at four moments"};
+  Figure figure{.id = "strips", .title = "Sixteen rows of attention, at four moments", .small_panels = true};
   for (const std::string rule : {"1/sqrt", "1"})
     for (const Result* result :
          select(results, {{"d", main_width(results)}, {"rule", rule}, {"maps", "yes"}}))
@@ -223,19 +225,17 @@ Figure strips_figure(const Results& results) {
         std::copy(numbers.begin() + 1, numbers.end(), map.data<double>().begin());
         figure.panels.push_back(
             {show::svg_heat_map(map,
-                                {.title = fmt::format("{}, step {:.0f}", rule_title(rule), numbers.front()),
-                                 .row_label = "example",
-                                 .column_label = "key",
+                                {.title = fmt::format("step {:.0f}", numbers.front()),
                                  .low = 0,
                                  .high = 1,
                                  .power = 0.5,
                                  .legend = false,
                                  .cell = 6.3}),
-             fmt::format("Attention of rule {} at step {:.0f}", rule, numbers.front()), ""});
+             fmt::format("Attention of rule {} at step {:.0f}", rule, numbers.front()), "", rule_title(rule)});
       }
   figure.caption =
-      "Each line is one example's attention to its 32 keys, bright where it looks. The examples are ordered "
-      "so that the key that is asked for lies on the diagonal. With 1/√d every row starts grey, and finds "
+      "Each line of a picture is one example's attention to its keys, from left to right; bright is where it "
+      "looks. The examples are ordered so that the key that is asked for lies on the diagonal. With 1/√d every row starts grey, and finds "
       "its key. Unscaled rows start decided, most of them on a wrong key, and most stay there.";
   return figure;
 }
@@ -253,17 +253,16 @@ Figure curves_figure(const Results& results) {
         add_courses(lines, chosen, "accuracy", "", std::isfinite(t90) ? 0 : 1);
         for (Series& line : lines) line.name.clear();
         figure.panels.push_back(
-            {show::svg_line_plot(lines, {.title = fmt::format("{}, d = {}, {}", rule_title(rule), d,
-                                                              optimizer == "adam" ? "Adam" : "SGD"),
-                                         .svg_width = 190,
-                                         .svg_height = 84,
+            {show::svg_line_plot(lines, {.title = "d = " + d,
+                                         .svg_width = 104,
+                                         .svg_height = 64,
                                          .end_labels = true,
                                          .y_range = {0, 1}}),
              fmt::format("{}, d = {}, {}: {}", rule_title(rule), d, optimizer,
                          std::isfinite(t90) ? "0.9 at step " + steps_text(t90) : "never"),
-             anchor(optimizer, d, rule)});
+             anchor(optimizer, d, rule), fmt::format("{}, {}", rule_title(rule), optimizer_title(optimizer))});
       }
-  figure.caption =
+  figure.lead =
       "Accuracy by step: all seeds thin, their median thick; blue where it reaches 0.9, red-brown where it "
       "does not.";
   return figure;
