@@ -83,8 +83,9 @@ std::string MeterLog::summary(const show::Terminal& terminal, double seconds) co
   const std::vector<std::string> alarms = meter_.alarms();
   for (std::size_t i = 0; i < std::min(alarms.size(), kMostHeads); ++i)
     text += show::paint(terminal, show::Style::yellow, alarms[i]) + '\n';
-  text += alarms.empty() ? "No head is saturated.\n"
-                         : "A head that has found its key is one-hot, too: it is at a high loss that this is a fault.\n";
+  text += alarms.empty()
+              ? "No head is saturated.\n"
+              : "A head that has found its key is one-hot, too: it is at a high loss that this is a fault.\n";
   return text + fmt::format("attention.csv has all of it; measuring took {:.1f} % of the time.\n\n",
                             100 * meter_.seconds() / std::max(1e-9, seconds));
 }

@@ -31,8 +31,8 @@ class MeterLog {
  private:
   struct Row {
     Index step = 0;
-    std::string head;     // "blocks.0.attention,0,1"
-    double entropy = 0;   // the median's
+    std::string head;    // "blocks.0.attention,0,1"
+    double entropy = 0;  // the median's
     std::string line;
   };
   std::vector<double> entropies_of(const std::string& head) const;

@@ -320,10 +320,9 @@ class SvgPlot {
   }
 
   Svg drawn() {
-    svg_ = {
-        std::max(left_ + width_ + (widest_ > 0 ? 10 + 7.8 * widest_ : 16), 8 + 8.8 * columns(options_.title)),
-        top_ + height_ + (options_.x_label.empty() ? 24 : 44),
-        {}};
+    svg_ = {std::max(left_ + width_ + (widest_ > 0 ? 10 + 7.8 * widest_ : 16), 8 + 8.8 * columns(options_.title)),
+            top_ + height_ + (options_.x_label.empty() ? 24 : 44),
+            {}};
     axes();
     double legend = left_;
     for (std::size_t i = 0; i < all_.size(); ++i) {

@@ -52,6 +52,9 @@ constexpr std::string_view kStyle = R"(<style>
 </style>
 )";
 
+// Narrower its text could not be read: 10 px would be less than 7.
+constexpr double kLeastScale = 0.7;
+
 }  // namespace
 
 std::string Svg::text(std::string_view title) const {
@@ -65,8 +68,9 @@ std::string Svg::text(std::string_view title) const {
 }
 
 std::string Svg::inline_text(std::string_view title) const {
-  std::string page =
-      fmt::format("<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" role=\"img\">\n", width, height);
+  std::string page = fmt::format(
+      "<svg viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" style=\"min-width: {2:.0f}px\" role=\"img\">\n", width,
+      height, kLeastScale * width);
   if (!title.empty()) page += fmt::format("<title>{}</title>\n", svg_escape(title));
   return page + body + "</svg>\n";
 }

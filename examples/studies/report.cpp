@@ -17,7 +17,8 @@ constexpr std::string_view kStyle = R"(<style>
 @media screen and (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --soft: #9198a1; --rule: #2a313c;
   --panel: #151b23; --accent: #58a6ff; --bad: #ff8f86; --bad-paper: #2b1513; } }
 * { box-sizing: border-box; }
-html { scroll-behavior: smooth; scroll-padding-top: 1rem; }
+html { scroll-padding-top: 1rem; }
+@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.6 ui-sans-serif, system-ui, "Segoe UI",
   Roboto, "DejaVu Sans", sans-serif; -webkit-text-size-adjust: 100%; }
 main { max-width: 1120px; margin: 0 auto; padding: 3.5rem 1.5rem 5rem; }
@@ -33,7 +34,7 @@ nav li { break-inside: avoid; padding: 0.1rem 0; }
 .figure { margin: 3.6rem 0 0; padding-top: 1.8rem; border-top: 1px solid var(--rule); }
 figure { margin: 1.2rem 0 0; }
 .panels { display: flex; flex-wrap: wrap; gap: 1.2rem 1.4rem; align-items: flex-start; }
-.panel { max-width: 100%; border-radius: 6px; }
+.panel { max-width: 100%; overflow-x: auto; border-radius: 6px; }
 .panel:target { outline: 3px solid var(--accent); outline-offset: 4px; }
 .small-panels { gap: 0.4rem 0.8rem; }
 .group { flex-basis: 100%; margin: 0.6rem 0 -0.3rem; font-size: 0.88rem; font-weight: 600; }
@@ -155,7 +156,7 @@ std::string html(const Report& report) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n";
   text += fmt::format("<title>{}</title>\n", svg_escape(report.title));
-  text += std::string(show::svg_style()) + std::string(kStyle) + "</head>\n<body>\n<main>\n<header>\n";
+  text += std::string(show::svg_style()) + std::string(kStyle) + "</head>\n<body>\n<main>\n<header id=\"top\">\n";
   text += paragraph("kicker", report.question);
   text += fmt::format("<h1>{}</h1>\n", svg_escape(report.title));
   text += paragraph("headline", report.headline);

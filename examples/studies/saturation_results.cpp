@@ -17,14 +17,11 @@ namespace {
 const Study& study() { return saturation(); }
 }  // namespace
 
-std::string setting(const Result& result, const std::string& axis) {
-  return study().setting(result.run, axis);
-}
+std::string setting(const Result& result, const std::string& axis) { return study().setting(result.run, axis); }
 double outcome(const Result& result, const std::string& name) { return study().outcome(result, name); }
 double number(const Result& result, const std::string& axis) { return study().number(result.run, axis); }
 
-std::vector<const Result*> select(const std::vector<Result>& all, const Filter& filter,
-                                  const Words& free) {
+std::vector<const Result*> select(const std::vector<Result>& all, const Filter& filter, const Words& free) {
   std::vector<const Result*> chosen;
   for (const Result& result : all) {
     bool fits = true;
@@ -50,8 +47,7 @@ Words values_of(const std::vector<Result>& all, const std::string& kind, const s
 }
 
 Words by_number(Words values) {
-  std::sort(values.begin(), values.end(),
-            [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
+  std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return std::stod(a) < std::stod(b); });
   return values;
 }
 
@@ -111,8 +107,8 @@ std::vector<double> course(const Result& result, const std::string& column) {
   return numbers;
 }
 
-void add_courses(std::vector<Series>& lines, const std::vector<const Result*>& results,
-                 const std::string& column, const std::string& name, int color) {
+void add_courses(std::vector<Series>& lines, const std::vector<const Result*>& results, const std::string& column,
+                 const std::string& name, int color) {
   std::vector<double> steps;
   for (const Result* result : results)
     if (const auto its = course(*result, "step"); its.size() > steps.size()) steps = its;
@@ -127,8 +123,7 @@ void add_courses(std::vector<Series>& lines, const std::vector<const Result*>& r
   }
   for (const Result* result : results)
     if (results.size() > 1)
-      lines.push_back(
-          {.y = course(*result, column), .x = course(*result, "step"), .mark = Mark::thin, .color = color});
+      lines.push_back({.y = course(*result, column), .x = course(*result, "step"), .mark = Mark::thin, .color = color});
   lines.push_back(std::move(middle));
 }
 

@@ -52,7 +52,7 @@ std::string anchor(const std::string& optimizer, const std::string& d, const std
 // A column of runs.csv of one run.
 std::vector<double> course(const Result& result, const std::string& column);
 // All seeds thin, and their median thick. Where training ended early its last number stands.
-void add_courses(std::vector<show::Series>& lines, const std::vector<const Result*>& results,
-                 const std::string& column, const std::string& name, int color);
+void add_courses(std::vector<show::Series>& lines, const std::vector<const Result*>& results, const std::string& column,
+                 const std::string& name, int color);
 
 }  // namespace attune::studies::saturation_results

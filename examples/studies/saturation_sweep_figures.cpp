@@ -30,8 +30,7 @@ constexpr Case kCases[] = {{32, "1/sqrt", "d = 32, 1/√d"},
                            {128, "1/sqrt", "d = 128, 1/√d"},
                            {128, "1", "d = 128, unscaled"}};
 
-std::map<double, std::vector<const Result*>> results_by_sigma(const Results& results,
-                                                              const Case& which) {
+std::map<double, std::vector<const Result*>> results_by_sigma(const Results& results, const Case& which) {
   std::map<double, std::vector<const Result*>> by_sigma;
   for (const Result* result :
        select(results, {{"d", std::to_string(which.width)}, {"rule", which.rule}}, {"seed", "gain"}))
@@ -42,8 +41,7 @@ std::map<double, std::vector<const Result*>> results_by_sigma(const Results& res
 // Ours and the reference, line by line; `missed` counts cells that differ.
 ReportTable collapse_table(const Results& results, std::size_t& missed) {
   ReportTable table{
-      .title =
-          "Steps of Adam to 0.9 within 600, by initial σ: ours (median), and the reference below (one seed)"};
+      .title = "Steps of Adam to 0.9 within 600, by initial σ: ours (median), and the reference below (one seed)"};
   table.columns = {"", "0.1", "0.3", "1", "2", "2.63", "3.5", "5", "8", "12"};
   for (std::size_t k = 0; k < std::size(kCases); ++k) {
     const auto by_sigma = results_by_sigma(results, kCases[k]);
@@ -53,10 +51,9 @@ ReportTable collapse_table(const Results& results, std::size_t& missed) {
       const auto found = by_sigma.find(reference::kCollapseSigmas[i]);
       const double t90 = found == by_sigma.end() ? NAN : steps_to_learn(found->second),
                    reference = reference::kCollapse[k].steps[i];
-      ours.push_back(std::isnan(t90) ? ""
-                     : std::isfinite(t90)
-                         ? steps_text(t90)
-                         : fmt::format("– ({:.2f})", median_outcome(found->second, "accuracy")));
+      ours.push_back(std::isnan(t90)      ? ""
+                     : std::isfinite(t90) ? steps_text(t90)
+                                          : fmt::format("– ({:.2f})", median_outcome(found->second, "accuracy")));
       theirs.push_back(reference >= reference::kNever ? "–" : steps_text(reference));
       if (std::isnan(t90)) continue;
       // Near the cliff, where steps approach the limit of 600, whether a seed gets there is chance.
@@ -74,8 +71,7 @@ ReportTable collapse_table(const Results& results, std::size_t& missed) {
 }  // namespace
 
 Figure collapse_figure(const Results& results) {
-  Figure figure{.id = "collapse",
-                .title = "Not the rule, not the width: the initial σ, and the length of a step"};
+  Figure figure{.id = "collapse", .title = "Not the rule, not the width: the initial σ, and the length of a step"};
   std::vector<Series> steps, accuracies;
   for (std::size_t k = 0; k < std::size(kCases); ++k) {
     Series line{.name = kCases[k].name, .color = static_cast<int>(k)},
@@ -138,7 +134,7 @@ Figure collapse_figure(const Results& results) {
 Figure keys_figure(const Results& results) {
   Figure figure{.id = "keys", .title = "What the freezing point does not predict"};
   std::map<double, std::map<double, std::vector<const Result*>>> cells;  // n, sigma
-  for (const Result* result : select(results, {{"rule", "1/sqrt"}}, {"n", "gain", "seed"}))
+  for (const Result* result : select(results, {{"rule", "1/sqrt"}}, {"n", "gain", "seed", "steps"}))
     cells[number(*result, "n")][std::round(outcome(*result, "sigma0") * 100) / 100].push_back(result);
   if (cells.size() < 2) return figure;
   const std::vector<double> sigmas = {1, 2, 4, 8};
@@ -149,16 +145,14 @@ Figure keys_figure(const Results& results) {
       .title = "Steps to 0.9", .column_label = "initial σ", .low = -3, .high = -1.2, .legend = false};
   Index row = 0;
   for (const auto& [n, by_sigma] : cells) {
-    map.rows.push_back(
-        fmt::format("n = {:.0f}, σc = {:.2f}", n, theory::freezing_point(static_cast<Index>(n))));
+    map.rows.push_back(fmt::format("n = {:.0f}, σc = {:.2f}", n, theory::freezing_point(static_cast<Index>(n))));
     for (Index column = 0; column < 4; ++column) {
       const auto found = by_sigma.find(sigmas[static_cast<std::size_t>(column)]);
       const double t90 = found == by_sigma.end() ? NAN : steps_to_learn(found->second);
       there.push_back(found != by_sigma.end()), never.push_back(!std::isnan(t90) && !std::isfinite(t90));
-      texts.push_back(std::isnan(t90) ? ""
-                      : std::isfinite(t90)
-                          ? steps_text(t90)
-                          : fmt::format("{:.2f}", median_outcome(found->second, "accuracy")));
+      texts.push_back(std::isnan(t90)      ? ""
+                      : std::isfinite(t90) ? steps_text(t90)
+                                           : fmt::format("{:.2f}", median_outcome(found->second, "accuracy")));
       steps.set({row, column}, std::isfinite(t90) ? -std::log10(std::max(1.0, t90)) : -3);
     }
     ++row;
@@ -168,8 +162,7 @@ Figure keys_figure(const Results& results) {
   map.text = [&](Index r, Index c) { return texts[at(r, c)]; };
   map.hatched = [&](Index r, Index c) { return never[at(r, c)] != 0; };
   map.shown = [&](Index r, Index c) { return there[at(r, c)] != 0; };
-  figure.panels.push_back(
-      {show::svg_heat_map(steps, map), "Steps to 0.9 by number of keys and initial sigma", ""});
+  figure.panels.push_back({show::svg_heat_map(steps, map), "Steps to 0.9 by number of keys and initial sigma", ""});
   figure.caption =
       "It is tempting to say that training fails beyond σc = √(2 ln n), where random rows freeze. It does "
       "not: with 4 keys it still works far above σc, for a wrong guess among four is soon unlearned. σc "
@@ -181,10 +174,8 @@ Figure keys_figure(const Results& results) {
 Figure normaliser_figure(const Results& results) {
   Figure figure{.id = "normalisers", .title = "Other normalisers"};
   if (values_of(results, "training", "normaliser").size() < 2) return figure;
-  ReportTable table{
-      .title = "Steps to 0.9, each seed (– never, with the accuracy at the end), and rows at the start"};
-  table.columns = {"normaliser",      "rule", "steps", "entropy at first", "median ‖J‖F at first",
-                   "stuck at the end"};
+  ReportTable table{.title = "Steps to 0.9, each seed (– never, with the accuracy at the end), and rows at the start"};
+  table.columns = {"normaliser", "rule", "steps", "entropy at first", "median ‖J‖F at first", "stuck at the end"};
   for (const std::string rule : {"1/sqrt", "1"}) {
     std::vector<Series> lines;
     int color = 0;

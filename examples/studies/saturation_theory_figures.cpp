@@ -58,39 +58,34 @@ show::Svg theory_panel(const Results& results, const Curve& curve) {
     Series good{.mark = Mark::dots, .color = static_cast<int>(i)}, bad{.mark = Mark::dots, .color = kRed};
     for (int k = 0; k <= 24; ++k) {
       line.x.push_back(0.5 * std::exp2(k / 4.0));
-      line.y.push_back(theory::expected_row(line.x.back(), static_cast<Index>(std::stoi(keys[i]))).*
-                       curve.exact);
+      line.y.push_back(theory::expected_row(line.x.back(), static_cast<Index>(std::stoi(keys[i]))).*curve.exact);
     }
-    for (const Result* result :
-         select(results, {{"kind", "rows"}, {"n", keys[i]}}, {"sigma", "rows", "seed"})) {
+    for (const Result* result : select(results, {{"kind", "rows"}, {"n", keys[i]}}, {"sigma", "rows", "seed"})) {
       Series& dots = std::abs(z_of(*result, curve)) > 4 ? bad : good;
       dots.x.push_back(number(*result, "sigma")), dots.y.push_back(measured(*result, curve));
     }
     lines.push_back(line), lines.push_back(good), lines.push_back(bad);
   }
-  return show::svg_line_plot(lines,
-                             {.title = curve.title,
-                              .x_label = "σ, deviation of the scores",
-                              .y_label = curve.label,
-                              .log_x = true,
-                              .log_y = curve.log_y,
-                              .svg_width = 208,
-                              .svg_height = 220,
-                              .end_labels = true,
-                              .y_range = curve.log_y ? std::vector<double>{} : std::vector<double>{0, 1},
-                              .x_ticks = {0.5, 1, 2, 4, 8, 16, 32}});
+  return show::svg_line_plot(lines, {.title = curve.title,
+                                     .x_label = "σ, deviation of the scores",
+                                     .y_label = curve.label,
+                                     .log_x = true,
+                                     .log_y = curve.log_y,
+                                     .svg_width = 208,
+                                     .svg_height = 220,
+                                     .end_labels = true,
+                                     .y_range = curve.log_y ? std::vector<double>{} : std::vector<double>{0, 1},
+                                     .x_ticks = {0.5, 1, 2, 4, 8, 16, 32}});
 }
 
 // Exact, published, drawn.
 ReportTable exact_table(const Results& results) {
   ReportTable table{.title = "Table A: exact, as published for this study, and drawn (z in standard errors)"};
-  table.columns = {"n", "σ",           "E H/ln n exact", "published", "drawn",
-                   "z", "E Σp² exact", "published",      "drawn",     "z"};
+  table.columns = {"n", "σ", "E H/ln n exact", "published", "drawn", "z", "E Σp² exact", "published", "drawn", "z"};
   for (std::size_t k = 0; k < std::size(reference::kTableKeys); ++k)
     for (const reference::ExactRow& row : reference::kExactRows)
-      for (const Result* result :
-           select(results, {{"kind", "rows"}, {"n", std::to_string(reference::kTableKeys[k])}},
-                  {"sigma", "rows", "seed"})) {
+      for (const Result* result : select(results, {{"kind", "rows"}, {"n", std::to_string(reference::kTableKeys[k])}},
+                                         {"sigma", "rows", "seed"})) {
         if (number(*result, "sigma") != row.sigma) continue;
         const double sigma = row.sigma == 1.4142   ? std::sqrt(2.0)
                              : row.sigma == 2.8284 ? std::sqrt(8.0)
@@ -102,12 +97,12 @@ ReportTable exact_table(const Results& results) {
             std::abs(exact.sum_squares - row.sum_squares[k]) > 1.01e-5 || std::abs(z.z_entropy) > 4 ||
             std::abs(z.z_squares) > 4)
           table.bad.push_back(table.rows.size());
-        table.rows.push_back(
-            {std::to_string(reference::kTableKeys[k]), fmt::format("{:.4g}", row.sigma),
-             fmt::format("{:.6f}", exact.normalized_entropy), fmt::format("{:.5f}", row.entropy[k]),
-             fmt::format("{:.4f}", outcome(*result, "entropy")), fmt::format("{:+.1f}", z.z_entropy),
-             fmt::format("{:.6f}", exact.sum_squares), fmt::format("{:.5f}", row.sum_squares[k]),
-             fmt::format("{:.4f}", outcome(*result, "sum_squares")), fmt::format("{:+.1f}", z.z_squares)});
+        table.rows.push_back({std::to_string(reference::kTableKeys[k]), fmt::format("{:.4g}", row.sigma),
+                              fmt::format("{:.6f}", exact.normalized_entropy), fmt::format("{:.5f}", row.entropy[k]),
+                              fmt::format("{:.4f}", outcome(*result, "entropy")), fmt::format("{:+.1f}", z.z_entropy),
+                              fmt::format("{:.6f}", exact.sum_squares), fmt::format("{:.5f}", row.sum_squares[k]),
+                              fmt::format("{:.4f}", outcome(*result, "sum_squares")),
+                              fmt::format("{:+.1f}", z.z_squares)});
       }
   return table;
 }
@@ -127,8 +122,7 @@ ReportTable drawn_table(const Results& results) {
       const auto differs = [&](const std::string& name, double theirs, double error) {
         return std::abs(outcome(*result, name) - theirs) > 4 * std::sqrt(2.0) * error + 6e-4;
       };
-      const double share = std::max(row.dead, 1e-3),
-                   error = std::sqrt(share * (1 - share) / number(*result, "rows"));
+      const double share = std::max(row.dead, 1e-3), error = std::sqrt(share * (1 - share) / number(*result, "rows"));
       if (differs("max_weight", row.max_weight, errors[3]) || differs("jacobian_mean", row.mean, errors[4]) ||
           differs("spectral", row.spectral, errors[5]) || differs("dead", row.dead, error))
         table.bad.push_back(table.rows.size());
@@ -193,8 +187,7 @@ ReportTable gradient_table(const Results& results) {
   ReportTable table{.title = "‖dL/dq‖, ours / reference"};
   table.columns = {"rule", "d", "mean", "RMS", "exact RMS", "median", "p10"};
   for (const reference::Gradient& row : reference::kGradients)
-    for (const Result* result :
-         select(results, {{"kind", "gradient"}, {"rule", row.rule}}, {"d", "rows", "seed"})) {
+    for (const Result* result : select(results, {{"kind", "gradient"}, {"rule", row.rule}}, {"d", "rows", "seed"})) {
       if (number(*result, "d") != row.width) continue;
       const auto pair = [&](const std::string& name, double theirs) {
         return fmt::format("{:.3g} / {:.3g}", outcome(*result, name), theirs);
@@ -202,17 +195,14 @@ ReportTable gradient_table(const Results& results) {
       const double error = result->record.extra("errors")->front();
       // How many rows the reference drew is not known; 2000 are taken.
       const auto far = [&](double ours, double theirs, std::size_t which) {
-        const double one =
-            (*result->record.extra("spread"))[which] * std::sqrt(1 + 2000 / number(*result, "rows"));
+        const double one = (*result->record.extra("spread"))[which] * std::sqrt(1 + 2000 / number(*result, "rows"));
         return std::abs(math::log(ours / theirs)) > 4 * one + 0.01;
       };
-      if (std::abs(outcome(*result, "gradient_mean") - row.mean) >
-              4 * std::sqrt(2.0) * error + 0.006 * row.mean ||
-          far(outcome(*result, "gradient_median"), row.median, 0) ||
-          far(outcome(*result, "gradient_p10"), row.p10, 1))
+      if (std::abs(outcome(*result, "gradient_mean") - row.mean) > 4 * std::sqrt(2.0) * error + 0.006 * row.mean ||
+          far(outcome(*result, "gradient_median"), row.median, 0) || far(outcome(*result, "gradient_p10"), row.p10, 1))
         table.bad.push_back(table.rows.size());
-      table.rows.push_back({rule_title(row.rule), fmt::format("{:.0f}", row.width),
-                            pair("gradient_mean", row.mean), pair("gradient_rms", row.rms),
+      table.rows.push_back({rule_title(row.rule), fmt::format("{:.0f}", row.width), pair("gradient_mean", row.mean),
+                            pair("gradient_rms", row.rms),
                             fmt::format("{:.4g}", result->record.extra("exact_rms")->front()),
                             pair("gradient_median", row.median), pair("gradient_p10", row.p10)});
     }
@@ -222,16 +212,14 @@ ReportTable gradient_table(const Results& results) {
 // Median, mean and percentiles against d, and the root mean square on its exact line.
 Panel fan_panel(const Results& results, const std::string& rule) {
   Series middle{.name = "median", .color = 0}, mean{.name = "mean", .mark = Mark::dashes, .color = 1};
-  Series exact{.name = "exact RMS", .mark = Mark::thin, .color = kGrey},
-      rms{.mark = Mark::dots, .color = kGrey}, bad{.mark = Mark::dots, .color = kRed};
-  for (const Result* result :
-       select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"})) {
+  Series exact{.name = "exact RMS", .mark = Mark::thin, .color = kGrey}, rms{.mark = Mark::dots, .color = kGrey},
+      bad{.mark = Mark::dots, .color = kRed};
+  for (const Result* result : select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"})) {
     const double d = number(*result, "d"), its = outcome(*result, "gradient_rms"),
                  theory = result->record.extra("exact_rms")->front();
     for (Series* series : {&middle, &mean, &exact}) series->x.push_back(d);
     middle.y.push_back(outcome(*result, "gradient_median"));
-    middle.low.push_back(outcome(*result, "gradient_p10")),
-        middle.high.push_back(outcome(*result, "gradient_p90"));
+    middle.low.push_back(outcome(*result, "gradient_p10")), middle.high.push_back(outcome(*result, "gradient_p90"));
     mean.y.push_back(outcome(*result, "gradient_mean")), exact.y.push_back(theory);
     // Of the mean of squares, from the spread of the norms: heavy tails make it wide.
     const double error = result->record.extra("errors")->front() * 2 * its;

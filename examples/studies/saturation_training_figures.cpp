@@ -42,21 +42,19 @@ Figure accuracy_figure(const Results& results) {
     // On a logarithmic axis fast and slow rules are both seen; the first measurement, before step 0, is
     // left of it.
     figure.panels.push_back(
-        {show::svg_line_plot(lines,
-                             {.title = fmt::format("{}, d = {}", optimizer_title(optimizer), d),
-                              .x_label = "steps",
-                              .y_label = "accuracy on examples not trained on",
-                              .log_x = true,
-                              .svg_width = 300,
-                              .svg_height = 240,
-                              .end_labels = true,
-                              .x_range = {1, longest},
-                              .y_range = {0, 1},
-                              .x_ticks = {1, 10, 100, longest}}),
+        {show::svg_line_plot(lines, {.title = fmt::format("{}, d = {}", optimizer_title(optimizer), d),
+                                     .x_label = "steps",
+                                     .y_label = "accuracy on examples not trained on",
+                                     .log_x = true,
+                                     .svg_width = 300,
+                                     .svg_height = 240,
+                                     .end_labels = true,
+                                     .x_range = {1, longest},
+                                     .y_range = {0, 1},
+                                     .x_ticks = {1, 10, 100, longest}}),
          "Accuracy by step, " + optimizer, ""});
   }
-  const auto scaled = select(results, {{"d", d}, {"rule", "1/sqrt"}}),
-             raw = select(results, {{"d", d}, {"rule", "1"}});
+  const auto scaled = select(results, {{"d", d}, {"rule", "1/sqrt"}}), raw = select(results, {{"d", d}, {"rule", "1"}});
   if (!scaled.empty() && !raw.empty())
     figure.caption = fmt::format(
         "Thin: seeds; thick: their median. With Adam 1/√d needs {} steps to an accuracy of 0.9 and unscaled "
@@ -109,9 +107,9 @@ Panel steps_map(const Results& results, const Words& widths, const std::string& 
   map.hatched = [&](Index row, Index column) { return never[at(row, column)] != 0; };
   map.text = [&](Index row, Index column) { return texts[at(row, column)]; };
   map.link = [&](Index row, Index column) {
-    return there[at(row, column)] ? "#" + anchor(optimizer, widths[static_cast<std::size_t>(column)],
-                                                 rules[static_cast<std::size_t>(row)])
-                                  : std::string();
+    return there[at(row, column)]
+               ? "#" + anchor(optimizer, widths[static_cast<std::size_t>(column)], rules[static_cast<std::size_t>(row)])
+               : std::string();
   };
   return {show::svg_heat_map(steps, map), "Steps to an accuracy of 0.9, " + optimizer, "steps-" + optimizer};
 }
@@ -131,9 +129,9 @@ ReportTable steps_table(const Results& results) {
     if (!good) table.bad.push_back(table.rows.size());
     const std::string theirs =
         row.low >= reference::kNever ? "never"
-        : row.low == row.high        ? steps_text(row.low)
-                                     : fmt::format("{:.0f} … {}", row.low,
-                                            row.high >= reference::kNever ? "never" : steps_text(row.high));
+        : row.low == row.high
+            ? steps_text(row.low)
+            : fmt::format("{:.0f} … {}", row.low, row.high >= reference::kNever ? "never" : steps_text(row.high));
     table.rows.push_back({optimizer_title(row.optimizer), rule_title(row.rule), std::to_string(row.width),
                           steps_of_seeds(chosen), steps_text(ours), theirs});
   }
@@ -160,9 +158,9 @@ Figure heat_figure(const Results& results) {
                        " Both count the first step at which an exponential average (0.9) of the batches' "
                        "accuracy reaches 0.9."};
   if (!table.bad.empty())
-    figure.misses.push_back(fmt::format(
-        "{} of {} medians (red in the table) lie more than a fifth outside of the reference's range.",
-        table.bad.size(), table.rows.size()));
+    figure.misses.push_back(
+        fmt::format("{} of {} medians (red in the table) lie more than a fifth outside of the reference's range.",
+                    table.bad.size(), table.rows.size()));
   figure.tables.push_back(std::move(table));
   return figure;
 }
@@ -191,20 +189,19 @@ Figure inside_figure(const Results& results) {
     if (quantity.logarithmic)
       for (Series& line : lines)
         for (double& y : line.y) y = std::max(y, 1e-16);
-    figure.panels.push_back(
-        {show::svg_line_plot(
-             lines, {.title = quantity.title,
-                     .x_label = fmt::format("steps of Adam, d = {}", d),
-                     .y_label = quantity.label,
-                     .log_x = true,
-                     .log_y = quantity.logarithmic,
-                     .svg_width = 200,
-                     .svg_height = 210,
-                     .end_labels = true,
-                     .x_range = {1, 600},
-                     .y_range = quantity.logarithmic ? std::vector<double>{} : std::vector<double>{0, 1},
-                     .x_ticks = {1, 10, 100, 600}}),
-         quantity.title, ""});
+    figure.panels.push_back({show::svg_line_plot(lines, {.title = quantity.title,
+                                                         .x_label = fmt::format("steps of Adam, d = {}", d),
+                                                         .y_label = quantity.label,
+                                                         .log_x = true,
+                                                         .log_y = quantity.logarithmic,
+                                                         .svg_width = 200,
+                                                         .svg_height = 210,
+                                                         .end_labels = true,
+                                                         .x_range = {1, 600},
+                                                         .y_range = quantity.logarithmic ? std::vector<double>{}
+                                                                                         : std::vector<double>{0, 1},
+                                                         .x_ticks = {1, 10, 100, 600}}),
+                             quantity.title, ""});
   }
   figure.caption =
       "A row whose Jacobian is below 10⁻³ is dead; dead and on the key that was asked for is how success "
@@ -216,26 +213,25 @@ Figure inside_figure(const Results& results) {
 Figure strips_figure(const Results& results) {
   Figure figure{.id = "strips", .title = "Sixteen rows of attention, at four moments", .small_panels = true};
   for (const std::string rule : {"1/sqrt", "1"})
-    for (const Result* result :
-         select(results, {{"d", main_width(results)}, {"rule", rule}, {"maps", "yes"}}))
+    for (const Result* result : select(results, {{"d", main_width(results)}, {"rule", rule}, {"maps", "yes"}}))
       for (const auto& [name, numbers] : result->record.extras) {
         if (name != "map" || setting(*result, "seed") != "1") continue;
         const Index columns = static_cast<Index>(numbers.size() - 1) / kMapRows;
         Tensor map({kMapRows, columns}, f64);
         std::copy(numbers.begin() + 1, numbers.end(), map.data<double>().begin());
-        figure.panels.push_back(
-            {show::svg_heat_map(map,
-                                {.title = fmt::format("step {:.0f}", numbers.front()),
-                                 .low = 0,
-                                 .high = 1,
-                                 .power = 0.5,
-                                 .legend = false,
-                                 .cell = 6.3}),
-             fmt::format("Attention of rule {} at step {:.0f}", rule, numbers.front()), "", rule_title(rule)});
+        figure.panels.push_back({show::svg_heat_map(map, {.title = fmt::format("step {:.0f}", numbers.front()),
+                                                          .low = 0,
+                                                          .high = 1,
+                                                          .power = 0.5,
+                                                          .legend = false,
+                                                          .cell = 6.3}),
+                                 fmt::format("Attention of rule {} at step {:.0f}", rule, numbers.front()), "",
+                                 rule_title(rule)});
       }
   figure.caption =
       "Each line of a picture is one example's attention to its keys, from left to right; bright is where it "
-      "looks. The examples are ordered so that the key that is asked for lies on the diagonal. With 1/√d every row starts grey, and finds "
+      "looks. The examples are ordered so that the key that is asked for lies on the diagonal. With 1/√d every row "
+      "starts grey, and finds "
       "its key. Unscaled rows start decided, most of them on a wrong key, and most stay there.";
   return figure;
 }
@@ -253,11 +249,9 @@ Figure curves_figure(const Results& results) {
         add_courses(lines, chosen, "accuracy", "", std::isfinite(t90) ? 0 : 1);
         for (Series& line : lines) line.name.clear();
         figure.panels.push_back(
-            {show::svg_line_plot(lines, {.title = "d = " + d,
-                                         .svg_width = 104,
-                                         .svg_height = 64,
-                                         .end_labels = true,
-                                         .y_range = {0, 1}}),
+            {show::svg_line_plot(
+                 lines,
+                 {.title = "d = " + d, .svg_width = 104, .svg_height = 64, .end_labels = true, .y_range = {0, 1}}),
              fmt::format("{}, d = {}, {}: {}", rule_title(rule), d, optimizer,
                          std::isfinite(t90) ? "0.9 at step " + steps_text(t90) : "never"),
              anchor(optimizer, d, rule), fmt::format("{}, {}", rule_title(rule), optimizer_title(optimizer))});

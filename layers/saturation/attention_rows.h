@@ -40,9 +40,8 @@ class VisitRow {
     requires(!std::is_same_v<std::remove_cvref_t<F>, VisitRow>)
   VisitRow(F&& visit)
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(visit)))),
-        call_([](void* object, const AttentionRow& row) {
-          (*static_cast<std::remove_reference_t<F>*>(object))(row);
-        }) {}
+        call_([](void* object, const AttentionRow& row) { (*static_cast<std::remove_reference_t<F>*>(object))(row); }) {
+  }
   void operator()(const AttentionRow& row) const { call_(object_, row); }
 
  private:

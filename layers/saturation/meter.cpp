@@ -245,17 +245,10 @@ void AttentionMeter::hear(const detail::AttentionCall& call, Var y) {
   const std::size_t place = calls_.size();
   if (place == paths_.size()) paths_.emplace_back();  // they stay for the next step
   current_path(paths_[place]);
-  const Index number = std::count_if(calls_.begin(), calls_.end(),
-                                     [&](const Call& c) { return paths_[c.path] == paths_[place]; });
-  calls_.push_back({place,
-                    number,
-                    call.values(),
-                    call.normalizer,
-                    call.given_q.value_or(call.q),
-                    call.k,
-                    y,
-                    y.needs_grad(),
-                    {}});
+  const Index number =
+      std::count_if(calls_.begin(), calls_.end(), [&](const Call& c) { return paths_[c.path] == paths_[place]; });
+  calls_.push_back(
+      {place, number, call.values(), call.normalizer, call.given_q.value_or(call.q), call.k, y, y.needs_grad(), {}});
   if (y.needs_grad()) {
     for (const Var x : {y, calls_.back().q, call.k})
       if (x.needs_grad()) keep_grad(x);

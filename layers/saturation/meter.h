@@ -101,7 +101,9 @@ class AttentionMeter {
   AttentionMeter(const AttentionMeter&) = delete;
   AttentionMeter& operator=(const AttentionMeter&) = delete;
 
-  bool measures(Index step) const { return options_.every > 0 && (step % options_.every == 0 || step == options_.last); }
+  bool measures(Index step) const {
+    return options_.every > 0 && (step % options_.every == 0 || step == options_.last);
+  }
 
   // Open it after the tape, and read before the tape ends. In a step that is not measured it does nothing.
   // Under NoGrad, and without backward, there are no gradients to read, and the rest is measured. Of a call

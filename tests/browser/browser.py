@@ -107,9 +107,10 @@ class Browser:
                 if event["method"] == "Network.requestWillBeSent"]
 
     def media(self, media="", scheme="light"):
-        """Reads the page as "print" or screen (""), and who prefers "dark" or "light"."""
+        """Reads the page as "print" or screen (""), and who prefers "dark" or "light"; and nothing that moves."""
         self.command("Emulation.setEmulatedMedia", media=media,
-                     features=[{"name": "prefers-color-scheme", "value": scheme}])
+                     features=[{"name": "prefers-color-scheme", "value": scheme},
+                               {"name": "prefers-reduced-motion", "value": "reduce"}])
 
     def resize(self, width, height, phone=False):
         self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=0,

@@ -187,8 +187,10 @@ TEST_CASE("train: --meter measures attention one step in so many, and changes no
   REQUIRE(lines.size() == 1 + 5 * 2);  // two heads
   CHECK(lines[0].starts_with("step,path,call,head,rows,keys,entropy_mean,entropy_median,"));
   const std::vector<int> steps = {0, 8, 16, 24, 29};  // and the last
-  for (std::size_t i = 0; i < 10; ++i) CHECK(lines[i + 1].starts_with(fmt::format("{},blocks.0.attention,0,{},", steps[i / 2], i % 2)));
-  CHECK(contains(folder.run({"train", "--resume", "plain", "--meter"}).err, "--meter: --resume goes on as the run began"));
+  for (std::size_t i = 0; i < 10; ++i)
+    CHECK(lines[i + 1].starts_with(fmt::format("{},blocks.0.attention,0,{},", steps[i / 2], i % 2)));
+  CHECK(contains(folder.run({"train", "--resume", "plain", "--meter"}).err,
+                 "--meter: --resume goes on as the run began"));
 }
 
 TEST_CASE("train: a metered run that was interrupted and resumed ends with the same attention.csv") {

@@ -64,7 +64,9 @@ TEST_CASE("report: a long table folds, and says what is in it; panels stand unde
   figure.panels.front().group = "<g>";
   figure.panels.push_back(figure.panels.front());
   const std::string page = html(report);
-  CHECK(has(page, "<summary>&lt;t&gt; <span class=\"count\">(13 rows, <span class=\"bad\">1 in red</span>)</span></summary>"));
+  CHECK(
+      has(page,
+          "<summary>&lt;t&gt; <span class=\"count\">(13 rows, <span class=\"bad\">1 in red</span>)</span></summary>"));
   CHECK(has(page, "<h3 class=\"group\">&lt;g&gt;</h3>"));
   CHECK(page.find("class=\"group\"") == page.rfind("class=\"group\""));
 }
