@@ -411,36 +411,37 @@ int go_on(const Arguments& a) {
 }  // namespace
 
 Command train_command() {
-  return {.name = "train",
-          .summary = "a model learns a task",
-          .about =
-              "Trains a small transformer, and keeps the run in a folder: the model, a checkpoint to go on from, and "
-              "metrics.csv. Ctrl-C finishes the step and saves; --resume goes on, to the same bits. The toy tasks make "
-              "their own examples and are learned in less than a minute; text wants a file.",
-          .examples = {{"attune train copy", "a first model"},
-                       {"attune train text --data book.txt", "writes like your book"},
-                       {"attune train text --data book.txt --preset nanogpt-baby", "better, in hours"},
-                       {"attune train sort --layers 1 --heads 1 --out runs/one", "is one head enough?"},
-                       {"attune train --resume runs/sort", "goes on after Ctrl-C"}},
-          .operands = {{"TASK", "what to learn", false, task_names()}},
-          .options = {{"--data", "FILE", "the text to learn from; any bytes will do", {}},
-                      {"--preset", "NAME", "sizes by name [the task's own]", preset_names()},
-                      {"--layers", "N", "transformer blocks", {}},
-                      {"--heads", "N", "attention heads in each; they divide the width", {}},
-                      {"--width", "N", "numbers that a token is made of", {}},
-                      {"--context", "N", "tokens that text models see at once", {}},
-                      {"--batch", "N", "sequences in a step", {}},
-                      {"--steps", "N", "steps to train", {}},
-                      {"--lr", "X", "the highest learning rate", {}},
-                      {"--warmup", "N", "steps until it is reached", {}},
-                      {"--dropout", "P", "share of activations to drop, below 1", {}},
-                      {"--seed", "N", "of weights, examples and dropout [1]", {}},
-                      {"--out", "DIR", "the folder to make [runs/TASK]", {}},
-                      {"--save-every", "N", "steps between checkpoints [a twentieth of all]", {}},
-                      {"--meter", "", "measures how saturated each head is: attention.csv, and a summary", {}},
-                      {"--meter-every", "N", "in one step of so many [20]; without --meter, too", {}},
-                      {"--resume", "DIR", "goes on with a run", {}}},
-          .run = [](const Arguments& a) { return a.has("--resume") ? go_on(a) : start(a); }};
+  return {
+      .name = "train",
+      .summary = "a model learns a task",
+      .about =
+          "Trains a small transformer, and keeps the run in a folder: the model, a checkpoint to go on from, and "
+          "metrics.csv. Ctrl-C finishes the step and saves; --resume goes on, to the same bits. The toy tasks make "
+          "their own examples and are learned in less than a minute; text wants a file.",
+      .examples = {{"attune train copy", "a first model"},
+                   {"attune train text --data book.txt", "writes like your book"},
+                   {"attune train text --data book.txt --preset nanogpt-baby", "better, in hours"},
+                   {"attune train sort --layers 1 --heads 1 --out runs/one", "is one head enough?"},
+                   {"attune train --resume runs/sort", "goes on after Ctrl-C"}},
+      .operands = {{"TASK", "what to learn", false, task_names()}},
+      .options = {{"--data", "FILE", "the text to learn from; any bytes will do", {}},
+                  {"--preset", "NAME", "sizes by name [the task's own]", preset_names()},
+                  {"--layers", "N", "transformer blocks", {}},
+                  {"--heads", "N", "attention heads in each; they divide the width", {}},
+                  {"--width", "N", "numbers that a token is made of", {}},
+                  {"--context", "N", "tokens that text models see at once", {}},
+                  {"--batch", "N", "sequences in a step", {}},
+                  {"--steps", "N", "steps to train", {}},
+                  {"--lr", "X", "the highest learning rate", {}},
+                  {"--warmup", "N", "steps until it is reached", {}},
+                  {"--dropout", "P", "share of activations to drop, below 1", {}},
+                  {"--seed", "N", "of weights, examples and dropout [1]", {}},
+                  {"--out", "DIR", "the folder to make [runs/TASK]", {}},
+                  {"--save-every", "N", "steps between checkpoints [a twentieth of all]", {}},
+                  {"--meter", "", "measures how saturated each head is: attention.csv, and a summary", {}},
+                  {"--meter-every", "N", "in one step of so many [20]; without --meter, too", {}},
+                  {"--resume", "DIR", "goes on with a run", {}}},
+      .run = [](const Arguments& a) { return a.has("--resume") ? go_on(a) : start(a); }};
 }
 
 }  // namespace attune::program

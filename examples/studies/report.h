@@ -46,6 +46,7 @@ struct Report {
   std::string headline = {};            // what was found, in a sentence
   std::vector<std::string> notes = {};  // and what a reader should know before looking
   std::vector<Figure> figures = {};
+  Panel picture = {};  // the one to show elsewhere, if there is one: a file of its own
   std::string method = {};                                         // a paragraph
   std::vector<std::pair<std::string, std::string>> settings = {};  // name and value
   std::string command = {};                                        // that makes this page

@@ -13,6 +13,8 @@ using Results = std::vector<Result>;
 // saturation_theory_figures.cpp: random rows and random gradients, on the exact lines.
 Figure theory_figure(const Results& results);
 Figure fan_figure(const Results& results);
+// Its two first panels, to be shown elsewhere.
+Panel fan_picture(const Results& results);
 
 // saturation_training_figures.cpp: a head learns, or does not.
 Figure accuracy_figure(const Results& results);

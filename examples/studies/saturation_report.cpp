@@ -58,6 +58,7 @@ Report saturation_report(const Request&, const std::vector<Result>& results) {
   keep(normaliser_figure(results));
   keep(rates_figure(results));
   keep(curves_figure(results));
+  page.picture = fan_picture(results);
   page.method =
       "Lookup: V = 64 symbols (2n where n > 32), n different keys with random values, batches of 128. "
       "Embeddings N(0, 1), W_Q and W_K N(0, gain²/d), W_V and U N(0, 1/d), all trained, in 32-bit floats. A "

@@ -268,4 +268,13 @@ Figure fan_figure(const Results& results) {
   return figure;
 }
 
+Panel fan_picture(const Results& results) {
+  std::vector<show::Svg> panels;
+  for (const std::string rule : {"1", "1/sqrt"})
+    if (!select(results, {{"kind", "gradient"}, {"rule", rule}}, {"d", "rows", "seed"}).empty())
+      panels.push_back(fan_panel(results, rule).picture);
+  if (panels.size() < 2) return {};
+  return {show::svg_grid(panels, 2), "The gradient that reaches a query, by width: unscaled, and scaled by 1/√d", ""};
+}
+
 }  // namespace attune::studies
