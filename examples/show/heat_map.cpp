@@ -191,8 +191,8 @@ std::string color_of(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]);
 }
 
-// Whether black is readable on that colour.
-bool is_light(double share) { return share > 0.55; }
+// Whether black has more contrast with that colour than white.
+bool is_light(double share) { return share > 0.45; }
 
 // Where the cells of an SVG stand.
 struct Cells {
