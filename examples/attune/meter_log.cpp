@@ -67,14 +67,15 @@ std::string MeterLog::summary(const show::Terminal& terminal, double seconds) co
   });
 
   show::Table table({{"Attention"},
-                     {"entropy by step"},
-                     {"at the end", show::Align::right},
+                     {"entropy from the first step to the last"},
                      {"sigma", show::Align::right},
                      {"freezing", show::Align::right},
                      {"dead rows", show::Align::right}});
   for (std::size_t i = 0; i < std::min(heads.size(), kMostHeads); ++i) {
     const HeadReading& r = *heads[i];
-    table.row({title_of(r), sparkline(entropies_of(head_of(r)), 20), fmt::format("{:.2f}", r.entropy.median),
+    const std::vector<double> entropies = entropies_of(head_of(r));
+    table.row({title_of(r),
+               fmt::format("{:.2f} {} {:.2f}", entropies.front(), sparkline(entropies, 20), entropies.back()),
                fmt::format("{:.1f}", r.deviation.median), fmt::format("{:.1f}", r.freezing_point()),
                fmt::format("{:.0f} %", 100 * r.dead)});
   }

@@ -24,7 +24,7 @@ class MeterLog {
   // Goes on with such a text, of which steps from `step` on are made again. std::runtime_error where it is none.
   void restore(const std::string& text, Index step);
 
-  // Each head's entropy by step, and as it is at the end: the most saturated first, and what would help.
+  // Each head's entropy (1: it looks at all keys alike), and what it is at the end: the most saturated first, and what would help.
   // `seconds` is what the training took, of which measuring was a part.
   std::string summary(const show::Terminal& terminal, double seconds) const;
 
