@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The reports of studies in a real browser: quiet, readable in both schemes, on a phone, on paper, without JavaScript.
 
-    report_test.py PROGRAM [FOLDER]     makes small reports with PROGRAM (attune), in FOLDER or elsewhere, and checks them
-    report_test.py --pictures REPORT FOLDER     photographs each section of a report, for someone to look at
+    report_test.py PROGRAM [FOLDER]           makes small reports with PROGRAM (attune), and checks them
+    report_test.py --pictures REPORT FOLDER   photographs each section of a report, for someone to look at
 
 Ends with 0, 1 where something is wrong (and says what was seen), or 77 where there is no browser, which ctest takes as
 skipped; with ATTUNE_BROWSER=required as in ./dev browser that is wrong, too.
@@ -18,7 +18,8 @@ from browser import Browser, missing_programs
 
 # Together they have every figure there is, of few and short runs.
 REPORTS = {
-    "training": ["saturation", "--quick", "--axes", "d=8,32 rule=1,1/sqrt,1/d steps=30 seed=1,2 maps=no,yes optimizer=adam,sgd"],
+    "training": ["saturation", "--quick", "--axes",
+                 "d=8,32 rule=1,1/sqrt,1/d steps=30 seed=1,2 maps=no,yes optimizer=adam,sgd"],
     "variants": ["saturation", "--axes", "kind=training normaliser=softmax,sparsemax n=4,32 gain=1,2 steps=30"],
     "depth": ["depth", "--quick"],
 }
@@ -42,7 +43,8 @@ const behind = element => {
   return [255, 255, 255];
 };
 const found = new Set();
-for (const element of document.querySelectorAll('p, li, a, h1, h2, h3, td, th, dt, dd, pre, summary, span, figcaption, text')) {
+const texts = 'p, li, a, h1, h2, h3, td, th, dt, dd, pre, summary, span, figcaption, text';
+for (const element of document.querySelectorAll(texts)) {
   if (element.classList.contains('halo') || !element.textContent.trim()) continue;
   const style = getComputedStyle(element), svg = element instanceof SVGElement;
   if (svg && element.tagName == 'a') continue;
@@ -58,7 +60,8 @@ return [...found];"""
 COLLISIONS = """
 const found = [];
 for (const svg of document.querySelectorAll('svg')) {
-  const frame = svg.getBoundingClientRect(), texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim());
+  const frame = svg.getBoundingClientRect();
+  const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent.trim());
   const boxes = texts.map(text => text.getBoundingClientRect());
   const name = i => `${svg.closest('section').id}: "${texts[i].textContent}"`;
   for (let i = 0; i < texts.length; ++i) {
@@ -79,8 +82,8 @@ TOO_WIDE = """
 const width = document.documentElement.clientWidth;
 return [...document.querySelectorAll('body *')]
   .filter(e => !e.closest('.scroll') && !e.closest('.panel > *') && !e.closest('svg *') && e.getBoundingClientRect().right > width + 1)
-  .map(e => `${e.tagName.toLowerCase()}.${e.getAttribute('class')} to ${e.getBoundingClientRect().right.toFixed(0)}: ` +
-            e.textContent.trim().slice(0, 40));"""
+  .map(e => `${e.tagName.toLowerCase()}.${e.getAttribute('class')} to ` +
+            `${e.getBoundingClientRect().right.toFixed(0)}: ${e.textContent.trim().slice(0, 40)}`);"""
 
 SMALL = """
 const found = new Set();
@@ -117,7 +120,8 @@ class Checks:
         browser.log("performance"), browser.console()
         browser.open(url)
         figures = browser.run(FIGURES)
-        self(f"{name}: asks for nothing but itself", [r for r in browser.requests() if not r.startswith("data:")], [url])
+        self(f"{name}: asks for nothing but itself",
+             [address for address in browser.requests() if not address.startswith("data:")], [url])
         self(f"{name}: the browser's timing knows of no resource either",
              browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)"), [])
         self.true(f"{name}: has figures, all of them drawn", figures and not any(": 0 " in f for f in figures), figures)
@@ -142,8 +146,8 @@ class Checks:
         self(f"{name}: paper is white, whatever the scheme",
              browser.run("return getComputedStyle(document.body).backgroundColor"), "rgb(255, 255, 255)")
         self(f"{name}: text can be read on paper", browser.run(PALE), [])
-        folded = browser.run("return [...document.querySelectorAll('details table')]"
-                             ".filter(table => !table.checkVisibility() || table.getBoundingClientRect().height < 20).length")
+        folded = browser.run("return [...document.querySelectorAll('details table')].filter(table =>"
+                             " !table.checkVisibility() || table.getBoundingClientRect().height < 20).length")
         self(f"{name}: folded tables are unfolded on paper", folded, 0)
         browser.media()
         pages = browser.pages()
@@ -181,10 +185,13 @@ class Checks:
             browser.run("scrollTo(0, 0)")
             browser.click(f'#steps svg a[href="{link}"]')
             seen = browser.run("""
-              const target = document.querySelector(':target'), box = target && target.getBoundingClientRect();
-              return [location.hash, target && target.closest('section').id, !!target && !!target.querySelector('svg path.line'),
-                      !!box && box.top >= 0 && box.top < innerHeight];""")
-            self(f"{name}: a click on {link} leads to its curves, and these are seen", seen, [link, "curves", True, True])
+              const target = document.querySelector(':target');
+              if (!target) return [location.hash, null, false, false];
+              const top = target.getBoundingClientRect().top;
+              return [location.hash, target.closest('section').id, !!target.querySelector('svg path.line'),
+                      top >= 0 && top < innerHeight];""")
+            self(f"{name}: a click on {link} leads to its curves, and these are seen", seen,
+                 [link, "curves", True, True])
 
 
 def make(program, folder):
