@@ -81,7 +81,7 @@ return found;"""
 TOO_WIDE = """
 const width = document.documentElement.clientWidth;
 return [...document.querySelectorAll('body *')]
-  .filter(e => !e.closest('.scroll') && !e.closest('.panel > *') && !e.closest('svg *') && e.getBoundingClientRect().right > width + 1)
+  .filter(e => !e.closest('.scroll, .panel > *') && e.getBoundingClientRect().right > width + 1)
   .map(e => `${e.tagName.toLowerCase()}.${e.getAttribute('class')} to ` +
             `${e.getBoundingClientRect().right.toFixed(0)}: ${e.textContent.trim().slice(0, 40)}`);"""
 
