@@ -13,12 +13,22 @@ Within::Within(std::string_view name, int number) : name_(name), number_(number)
 
 Within::~Within() { innermost_place = outer_; }
 
+void current_path(std::string& path) {
+  path.clear();
+  for (const Within* at = innermost_place; at; at = at->outer_) {  // from the end to the start
+    if (!path.empty()) path.insert(0, 1, '.');
+    if (at->number_ >= 0) {
+      const fmt::format_int number(at->number_);
+      path.insert(0, number.data(), number.size());
+      path.insert(0, 1, '.');
+    }
+    path.insert(0, at->name_);
+  }
+}
+
 std::string current_path() {
   std::string path;
-  for (const Within* at = innermost_place; at; at = at->outer_) {
-    const std::string step = at->number_ < 0 ? std::string(at->name_) : fmt::format("{}.{}", at->name_, at->number_);
-    path = path.empty() ? step : step + "." + path;
-  }
+  current_path(path);
   return path;
 }
 

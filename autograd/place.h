@@ -15,7 +15,7 @@ class Within {
   Within& operator=(const Within&) = delete;
 
  private:
-  friend std::string current_path();
+  friend void current_path(std::string& path);
   std::string_view name_;
   int number_;
   const Within* outer_;
@@ -23,5 +23,7 @@ class Within {
 
 // "blocks.1.attention"; empty outside of all.
 std::string current_path();
+// The same into a string, whose memory is used again.
+void current_path(std::string& path);
 
 }  // namespace attune

@@ -119,6 +119,8 @@ RunConfig parse_config(const std::string& text) {
   config.seed = get<std::uint64_t>(json, "seed");
   config.every = get<Index>(json, "every");
   config.recipe = read_recipe(get<Json>(json, "model"), get<Json>(json, "training"));
+  if (json.contains("meter")) config.meter = get<Index>(json, "meter");
+  if (config.meter < 0) throw std::runtime_error("it measures attention every so many steps that are less than 0");
   if (config.vocabulary.empty() || config.every < 1) throw std::runtime_error("its vocabulary is empty");
   const auto& names = task_names();
   if (std::find(names.begin(), names.end(), config.task) == names.end())
@@ -252,6 +254,7 @@ void RunFolder::write_config(const RunConfig& config) const {
                {"training", recipe_json(r)},
                {"seed", config.seed},
                {"every", config.every}};
+  if (config.meter > 0) json["meter"] = config.meter;
   if (config.task == "text") json["data"] = {{"path", widened(config.data)}, {"fnv1a", config.fingerprint}};
   write("config.json", json.dump(2) + "\n");
 }

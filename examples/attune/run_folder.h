@@ -4,6 +4,7 @@
 //   model.safetensors        the parameters alone
 //   checkpoint.safetensors   all that is needed to go on, bit by bit
 //   metrics.csv              a row for each time it was looked at
+//   attention.csv            how saturated each head was, where --meter asked for it
 //   run.json                 by whom, where and with what it was made
 //
 // Every file is replaced whole, or not at all.
@@ -29,6 +30,7 @@ struct RunConfig {
   Recipe recipe;
   std::uint64_t seed = 1;
   Index every = 1;                // steps between two rows and checkpoints
+  Index meter = 0;                // steps between two rows of attention.csv; 0: there is none
   std::string data, fingerprint;  // of a text
 
   GptOptions model() const;
@@ -65,6 +67,8 @@ class RunFolder {
   RunConfig read_config() const;
   void write_metrics(const std::vector<Row>& rows) const;
   std::vector<Row> read_metrics() const;
+  void write_attention(const std::string& text) const { write("attention.csv", text); }
+  std::string read_attention() const { return read("attention.csv"); }
   // Adds this process to the run's story.
   void write_story(const Arguments& arguments, const RunConfig& config, Index from_step) const;
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <sstream>
 
 #include "arguments.h"
@@ -48,6 +49,8 @@ int run(const Arguments& a) {
       "{0}/report.html   the report: open it in a browser\n{0}/summary.csv   a line for each run\n"
       "{0}/runs.csv      a line for each run and step\n",
       folder);
+  if (std::filesystem::exists(folder + "/picture.svg"))
+    fmt::print("{}/picture.svg   its picture, to show elsewhere\n", folder);
   return kDone;
 }
 

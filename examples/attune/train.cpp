@@ -13,6 +13,7 @@
 #include "attune/lib/utf8.h"
 #include "command.h"
 #include "maps.h"
+#include "meter_log.h"
 #include "problem.h"
 #include "run_folder.h"
 
@@ -35,9 +36,12 @@ void watch_for_interrupts() {
 
 // ---- What is asked for
 
-const std::vector<std::string> kRecipeOptions = {"--preset", "--layers", "--heads",     "--width",  "--context",
-                                                 "--batch",  "--steps",  "--lr",        "--warmup", "--dropout",
-                                                 "--seed",   "--out",    "--save-every"};
+const std::vector<std::string> kRecipeOptions = {"--preset", "--layers", "--heads",      "--width",  "--context",
+                                                 "--batch",  "--steps",  "--lr",         "--warmup", "--dropout",
+                                                 "--seed",   "--out",    "--save-every", "--meter",  "--meter-every"};
+
+// Steps between two measurements of attention: few enough to see it change, for less than a twentieth of the time.
+constexpr Index kMeterEvery = 20;
 
 Recipe read_recipe(const Arguments& a, const std::string& task) {
   const std::string preset = a.has("--preset") ? one_of("--preset", a.text("--preset"), preset_names()) : "";
@@ -91,7 +95,9 @@ class Run {
         model_(config_.model(), Rng(config_.seed)),
         optimizer_(model_, {.lr = recipe_.lr, .beta2 = recipe_.beta2, .decay = recipe_.decay, .clip = 1}),
         schedule_{.lr = recipe_.lr, .min_lr = recipe_.min_lr, .warmup = recipe_.warmup, .total = recipe_.steps},
-        dropout_(config_.seed, 4) {}
+        dropout_(config_.seed, 4) {
+    if (config_.meter > 0) meter_.emplace(model_, config_.meter, recipe_.steps);
+  }
 
   void start() {
     folder_.write_config(config_);
@@ -103,6 +109,7 @@ class Run {
     std::error_code ignored;
     if (fs::exists(folder_.checkpoint(), ignored)) load_checkpoint(folder_.checkpoint(), parts());
     if (step_ > 0) rows_ = folder_.read_metrics();
+    if (step_ > 0 && meter_) meter_->restore(folder_.read_attention(), step_);
     std::erase_if(rows_, [&](const Row& row) { return row.step > step_; });
     if (step_ < recipe_.steps) folder_.write_story(arguments_, config_, std::max<Index>(step_, 1));
   }
@@ -150,8 +157,11 @@ class Run {
     const Index skipped = optimizer_.skipped();
     {
       Tape tape({.random = &dropout_});
+      std::optional<AttentionMeter::Watch> watch;
+      if (meter_) watch.emplace(meter_->meter(), step_);
       const Var loss = cross_entropy(model_(batch.inputs), batch.targets);
       tape.backward(loss);
+      if (watch && watch->measures()) watch->read(), meter_->note();
       optimizer_.step();
       losses_.push_back(loss.item());
     }
@@ -207,6 +217,7 @@ class Run {
 
   void save() try {
     folder_.write_metrics(rows_);
+    if (meter_) folder_.write_attention(meter_->text());
     save_checkpoint(folder_.checkpoint(), parts());
     save_parameters(model_, folder_.model());
     saved_ = step_;
@@ -254,6 +265,7 @@ class Run {
     }
     show_example();
     show_map();
+    if (meter_) fmt::print("{}", meter_->summary(out_, seconds));
     suggest();
     return kDone;
   }
@@ -321,6 +333,7 @@ class Run {
   Index step_ = 0, loss_count_ = 0, saved_ = 0;
   double loss_sum_ = 0;
   std::vector<Row> rows_;
+  std::optional<MeterLog> meter_;
   std::vector<double> losses_;  // of this process's steps
   bool was_skipped_ = false;
   double last_row_at_ = 0;
@@ -337,6 +350,8 @@ int start(const Arguments& a) {
   config.recipe = read_recipe(a, task);
   config.seed = a.seed("--seed", 1);
   config.every = a.integer("--save-every", std::max<Index>(1, config.recipe.steps / 20), 1, 1000000000, 100);
+  if (a.has("--meter") || a.has("--meter-every"))
+    config.meter = a.integer("--meter-every", kMeterEvery, 1, 1000000000, kMeterEvery);
   if (a.has("--data") && task != "text")
     refuse("--data {}: {} makes its own examples; --data is for text", a.text("--data"), task);
   const RunFolder folder(a.text("--out", "runs/" + task));
@@ -363,7 +378,9 @@ int start(const Arguments& a) {
 
 int go_on(const Arguments& a) {
   for (const std::string& name : kRecipeOptions)
-    if (a.has(name)) refuse("{} {}: --resume goes on as the run began; leave it out", name, a.text(name));
+    if (a.has(name))
+      refuse("{}{}{}: --resume goes on as the run began; leave it out", name, a.text(name).empty() ? "" : " ",
+             a.text(name));
   const RunFolder folder(a.text("--resume"));
   RunConfig config = folder.read_config();
   if (!a.operands.empty() && a.operands.front() != config.task)
@@ -421,6 +438,8 @@ Command train_command() {
                   {"--seed", "N", "of weights, examples and dropout [1]", {}},
                   {"--out", "DIR", "the folder to make [runs/TASK]", {}},
                   {"--save-every", "N", "steps between checkpoints [a twentieth of all]", {}},
+                  {"--meter", "", "measures how saturated each head is: attention.csv, and a summary", {}},
+                  {"--meter-every", "N", "in one step of so many [20]; without --meter, too", {}},
                   {"--resume", "DIR", "goes on with a run", {}}},
       .run = [](const Arguments& a) { return a.has("--resume") ? go_on(a) : start(a); }};
 }

@@ -191,8 +191,8 @@ std::string color_of(double share) {
   return fmt::format("#{:02x}{:02x}{:02x}", rgb[0], rgb[1], rgb[2]);
 }
 
-// Whether black is readable on that colour.
-bool is_light(double share) { return share > 0.55; }
+// Whether black has more contrast with that colour than white.
+bool is_light(double share) { return share > 0.45; }
 
 // Where the cells of an SVG stand.
 struct Cells {
@@ -261,11 +261,16 @@ Svg svg_heat_map(const ConstView& values, const HeatMapOptions& options) {
               (options.column_label.empty() ? 0 : 16);
   const double width = cells.width * static_cast<double>(grid.columns),
                height = cells.height * static_cast<double>(grid.rows);
-  Svg svg{cells.left + std::max(width, 120.0) + 16, cells.top + height + (options.legend ? 36 : 12), {}};
+  // Text of 10 px, in the middle of the columns; where these are few, as far to the left as it must not go.
+  const double half_label = 3.2 * columns(options.column_label),
+               middle = std::max(cells.left + width / 2, half_label + 4);
+  Svg svg{std::max(cells.left + std::max(width, 120.0) + 16, middle + half_label + 4),
+          cells.top + height + (options.legend ? 36 : 12),
+          {}};
   if (!options.title.empty()) svg.body += svg_text(options.text ? 4 : cells.left, 22, options.title, "title");
   if (!options.column_label.empty())
-    svg.body += svg_text(cells.left + width / 2, cells.top - (options.columns.empty() || small ? 6 : 20),
-                         options.column_label, "small", "middle");
+    svg.body += svg_text(middle, cells.top - (options.columns.empty() || small ? 6 : 20), options.column_label, "small",
+                         "middle");
   if (!options.row_label.empty())
     svg.body += fmt::format(
         "<text transform=\"translate(14 {:.1f}) rotate(-90)\" class=\"small\" "

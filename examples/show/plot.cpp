@@ -230,8 +230,14 @@ std::vector<double> ticks(double low, double high, int count, bool logarithmic) 
               last = static_cast<int>(std::floor(std::log10(high) + 1e-9));
     const int step = std::max(1, (last - first + count) / count);
     for (int power = first; power <= last; power += step) list.push_back(std::pow(10, power));
-    if (list.size() >= 2) return list;
-    list.clear();  // less than two powers of ten: round numbers read better
+    if (list.size() >= 3) return list;
+    list.clear();  // few powers of ten: 1, 2 and 5 times each
+    for (int power = first - 1; power <= last; ++power)
+      for (const double factor : {1.0, 2.0, 5.0})
+        if (const double tick = factor * std::pow(10, power); tick >= low * (1 - 1e-9) && tick <= high * (1 + 1e-9))
+          list.push_back(tick);
+    if (list.size() >= 3) return list;
+    list.clear();  // not even these: as on any axis
   }
   const double rough = (high - low) / count, power = std::pow(10, std::floor(std::log10(rough)));
   double step = 10 * power;
@@ -276,14 +282,14 @@ std::string line_plot(std::span<const Series> all, const PlotOptions& options, c
 
 // ---- As SVG
 
-namespace {
-
 std::string superscript(int power) {
   static constexpr const char* digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
   std::string text;
   for (const char c : std::to_string(power)) text += c == '-' ? "⁻" : digits[c - '0'];
   return text;
 }
+
+namespace {
 
 // A tick's number; far powers of ten as such.
 std::string tick_text(double value, bool logarithmic) {
@@ -314,10 +320,9 @@ class SvgPlot {
   }
 
   Svg drawn() {
-    svg_ = {
-        std::max(left_ + width_ + (widest_ > 0 ? 10 + 7.4 * widest_ : 16), 8 + 8.8 * columns(options_.title)),
-        top_ + height_ + (options_.x_label.empty() ? 24 : 44),
-        {}};
+    svg_ = {std::max(left_ + width_ + (widest_ > 0 ? 10 + 7.8 * widest_ : 16), 8 + 8.8 * columns(options_.title)),
+            top_ + height_ + (options_.x_label.empty() ? 24 : 44),
+            {}};
     axes();
     double legend = left_;
     for (std::size_t i = 0; i < all_.size(); ++i) {

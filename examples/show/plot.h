@@ -49,8 +49,11 @@ std::string line_plot(std::span<const Series> series, const PlotOptions& options
 
 Svg svg_line_plot(std::span<const Series> series, const PlotOptions& options = {});
 
+// "⁻¹¹"
+std::string superscript(int power);
+
 // Where an axis has its ticks: about `count` round numbers (1, 2 or 5 times a power of ten) from low to high,
-// or, of a logarithmic one, powers of ten.
+// or, of a logarithmic one, powers of ten; where it has few of these, 1, 2 and 5 times each.
 std::vector<double> ticks(double low, double high, int count, bool logarithmic = false);
 
 }  // namespace attune::show

@@ -16,7 +16,7 @@ struct Svg {
   // listen.
   std::string text(std::string_view title = "") const;
   // As part of an HTML page that has svg_style() once: as wide as drawn, or as its place, if that is
-  // narrower.
+  // narrower; but never so small that its text could not be read: a narrow place has to scroll.
   std::string inline_text(std::string_view title = "") const;
 };
 

@@ -209,12 +209,12 @@ Figure collapse(const std::vector<Result>& results) {
           fmt::format("{}: the reference lies outside of our draws, where it is above 10⁻³.", variant.title));
     table.rows.push_back(ours), table.rows.push_back(theirs);
   }
-  const show::PlotOptions options{.title = "difference between tokens",
+  const show::PlotOptions options{.title = "Difference between tokens",
                                   .x_label = "layers",
                                   .y_label = "‖X − 1x̄‖ / ‖X‖",
                                   .log_y = true,
-                                  .svg_width = 520,
-                                  .svg_height = 330,
+                                  .svg_width = 290,
+                                  .svg_height = 260,
                                   .end_labels = true};
   figure.panels.push_back({show::svg_line_plot(lines, options), "Difference between tokens by depth", ""});
   figure.caption =
@@ -271,7 +271,7 @@ Figure phases(const std::vector<Result>& results) {
   figure.panels.push_back(
       {show::svg_heat_map(residuals, map), "Difference between tokens by depth and gain", ""});
   const std::vector<show::Series> lines = {entropy, kept};
-  figure.panels.push_back({show::svg_line_plot(lines, {.title = "the trade",
+  figure.panels.push_back({show::svg_line_plot(lines, {.title = "The trade",
                                                        .x_label = "initial σ of the scores",
                                                        .log_x = true,
                                                        .svg_width = 300,

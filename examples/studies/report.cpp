@@ -14,16 +14,17 @@ using show::svg_escape;
 constexpr std::string_view kStyle = R"(<style>
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1f2328; --soft: #57606a; --rule: #d8dee4; --panel: #f6f8fa;
   --accent: #0072b2; --bad: #b42318; --bad-paper: #fff1f0; }
-@media (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --soft: #9198a1; --rule: #2a313c;
+@media screen and (prefers-color-scheme: dark) { :root { --paper: #0d1117; --ink: #e6edf3; --soft: #9198a1; --rule: #2a313c;
   --panel: #151b23; --accent: #58a6ff; --bad: #ff8f86; --bad-paper: #2b1513; } }
 * { box-sizing: border-box; }
-html { scroll-behavior: smooth; scroll-padding-top: 1rem; }
+html { scroll-padding-top: 1rem; }
+@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 17px/1.6 ui-sans-serif, system-ui, "Segoe UI",
   Roboto, "DejaVu Sans", sans-serif; -webkit-text-size-adjust: 100%; }
 main { max-width: 1120px; margin: 0 auto; padding: 3.5rem 1.5rem 5rem; }
 p, li, figcaption { max-width: 43rem; overflow-wrap: break-word; }
 a { color: var(--accent); text-underline-offset: 0.15em; }
-.kicker { margin: 0 0 0.4rem; color: var(--soft); font-size: 0.8rem; letter-spacing: 0.06em; text-transform: uppercase; }
+.kicker { margin: 0 0 0.4rem; color: var(--soft); font-size: 0.8rem; max-width: none; }
 h1 { margin: 0 0 1.2rem; max-width: 22em; font-size: 2.49rem; line-height: 1.15; letter-spacing: -0.015em; }
 h2 { margin: 0 0 0.6rem; font-size: 1.44rem; line-height: 1.25; letter-spacing: -0.01em; }
 .headline { margin: 0 0 1.4rem; padding-left: 1.1rem; border-left: 4px solid var(--accent); max-width: 40rem;
@@ -33,9 +34,13 @@ nav li { break-inside: avoid; padding: 0.1rem 0; }
 .figure { margin: 3.6rem 0 0; padding-top: 1.8rem; border-top: 1px solid var(--rule); }
 figure { margin: 1.2rem 0 0; }
 .panels { display: flex; flex-wrap: wrap; gap: 1.2rem 1.4rem; align-items: flex-start; }
-.panel { max-width: 100%; border-radius: 6px; }
+.panel { max-width: 100%; overflow-x: auto; border-radius: 6px; }
 .panel:target { outline: 3px solid var(--accent); outline-offset: 4px; }
-.small-panels { gap: 0.8rem; }
+.small-panels { gap: 0.4rem 0.8rem; }
+.group { flex-basis: 100%; margin: 0.6rem 0 -0.3rem; font-size: 0.88rem; font-weight: 600; }
+details { margin-top: 1.2rem; }
+summary { cursor: pointer; font-weight: 600; font-size: 0.88rem; }
+summary .count { color: var(--soft); font-weight: 400; } summary .bad { color: var(--bad); }
 svg { display: block; max-width: 100%; height: auto; background: none; font-family: inherit; }
 svg a:hover rect, svg a:focus rect { stroke: var(--ink); stroke-width: 2; }
 figcaption { margin-top: 0.9rem; font-size: 0.95rem; }
@@ -58,11 +63,13 @@ pre { margin: 0.9rem 0; padding: 0.8rem 1rem; overflow-x: auto; background: var(
   border-radius: 6px; font: 0.88rem/1.5 ui-monospace, "DejaVu Sans Mono", monospace; white-space: pre-wrap; }
 @media (max-width: 600px) { body { font-size: 16px; } main { padding: 2rem 1rem 3rem; } h1 { font-size: 1.73rem; }
   .headline { font-size: 1.1rem; } nav ol { columns: 1; } .methods { padding: 1.1rem; }
+  .small-panels .panel { width: calc(50% - 0.4rem); } .small-panels svg { width: 100%; }
   .methods dl { grid-template-columns: 1fr; gap: 0; } .methods dd { margin-bottom: 0.5rem; } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --soft: #444; --rule: #bbb; --panel: #fff;
   --accent: #0072b2; --bad: #b42318; --bad-paper: #fff; }
   body { font-size: 10.5pt; } main { max-width: none; padding: 0; } nav { display: none; } a { color: inherit; }
-  .panel, table, .methods { break-inside: avoid; } h2 { break-after: avoid; } .scroll { overflow: visible; } }
+  .panel, table, .methods { break-inside: avoid; } h2 { break-after: avoid; } .scroll { overflow: visible; }
+  details::details-content { display: block; content-visibility: visible; block-size: auto; } }
 </style>
 )";
 
@@ -79,8 +86,9 @@ bool is_text(const ReportTable& table, std::size_t column) {
   return words;
 }
 
-std::string text_of(const ReportTable& table) {
-  std::string text = paragraph("table-title", table.title) + "<div class=\"scroll\"><table>\n";
+// The table alone.
+std::string cells_of(const ReportTable& table) {
+  std::string text = "<div class=\"scroll\"><table>\n";
   text += "<thead><tr>";
   for (std::size_t k = 0; k < table.columns.size(); ++k)
     text += fmt::format("<th scope=\"col\"{}>{}</th>", is_text(table, k) ? " class=\"text\"" : "",
@@ -98,12 +106,23 @@ std::string text_of(const ReportTable& table) {
   return text + "</tbody></table></div>\n";
 }
 
+// Under its title; a long one folds into it.
+std::string text_of(const ReportTable& table) {
+  if (table.rows.size() <= 12) return paragraph("table-title", table.title) + cells_of(table);
+  const std::string bad =
+      table.bad.empty() ? "" : fmt::format(", <span class=\"bad\">{} in red</span>", table.bad.size());
+  return fmt::format("<details>\n<summary>{} <span class=\"count\">({} rows{})</span></summary>\n{}</details>\n",
+                     svg_escape(table.title), table.rows.size(), bad, cells_of(table));
+}
+
 std::string text_of(const Figure& figure, std::size_t number) {
   std::string text = fmt::format("<section class=\"figure\" id=\"{}\">\n<h2>{}. {}</h2>\n",
                                  svg_escape(figure.id), number, svg_escape(figure.title));
   text += paragraph("lead", figure.lead);
   text += fmt::format("<figure>\n<div class=\"panels{}\">\n", figure.small_panels ? " small-panels" : "");
+  std::string group;
   for (const Panel& panel : figure.panels) {
+    if (panel.group != group) text += fmt::format("<h3 class=\"group\">{}</h3>\n", svg_escape(group = panel.group));
     const std::string id = panel.id.empty() ? "" : fmt::format(" id=\"{}\"", svg_escape(panel.id));
     text += fmt::format("<div class=\"panel\"{}>\n{}</div>\n", id, panel.picture.inline_text(panel.title));
   }
@@ -137,7 +156,7 @@ std::string html(const Report& report) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<link rel=\"icon\" href=\"data:,\">\n";
   text += fmt::format("<title>{}</title>\n", svg_escape(report.title));
-  text += std::string(show::svg_style()) + std::string(kStyle) + "</head>\n<body>\n<main>\n<header>\n";
+  text += std::string(show::svg_style()) + std::string(kStyle) + "</head>\n<body>\n<main>\n<header id=\"top\">\n";
   text += paragraph("kicker", report.question);
   text += fmt::format("<h1>{}</h1>\n", svg_escape(report.title));
   text += paragraph("headline", report.headline);

@@ -17,8 +17,10 @@ struct Panel {
   show::Svg picture;
   std::string title = {};  // spoken, not shown: the picture has its own
   std::string id = {};     // "d128-adam": where "#d128-adam" leads
+  std::string group = {};  // starts a new row, under this heading, where it is another than the last panel's
 };
 
+// Where it has more than twelve rows a reader has to unfold it.
 struct ReportTable {
   std::string title = {};
   std::vector<std::string> columns = {};
@@ -44,6 +46,7 @@ struct Report {
   std::string headline = {};            // what was found, in a sentence
   std::vector<std::string> notes = {};  // and what a reader should know before looking
   std::vector<Figure> figures = {};
+  Panel picture = {};  // the one to show elsewhere, if there is one: a file of its own
   std::string method = {};                                         // a paragraph
   std::vector<std::pair<std::string, std::string>> settings = {};  // name and value
   std::string command = {};                                        // that makes this page

@@ -1,5 +1,6 @@
 // Study "saturation": why scores are divided by √d, measured. Its runs are made in saturation.cpp, its report
-// is drawn in saturation_report.cpp, and what both are held against stands in saturation_reference.h.
+// is put together in saturation_report.cpp out of saturation_figures.h, and what both are held against stands in
+// saturation_reference.h.
 #pragma once
 
 #include "attune/examples/studies/study.h"

@@ -450,6 +450,8 @@ Outcome carry_out(const Study& study, const Request& request, const std::string&
   report.command = command_of(study, request);
   add_settings(study, runs, report);
   write_whole(place / "report.html", html(report));
+  if (!report.picture.picture.body.empty())
+    write_whole(place / "picture.svg", report.picture.picture.text(report.picture.title));
   Outcome after = before;
   after.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   after.headline = report.headline;

@@ -3,8 +3,8 @@
 // A study is one file that says what its runs are, how one is made, and how the report is drawn (depth.cpp is
 // a short one). The frame does the rest: it makes runs on as many threads as there are, each run on one;
 // writes each to a file of its own under DIR/parts/ when it is done, so that a study that was killed goes on
-// where it was, and ends with the same bytes; and writes DIR/runs.csv, DIR/summary.csv and DIR/report.html
-// from these files. What they contain is a function of the study, its version and its axes; nothing of the
+// where it was, and ends with the same bytes; and writes DIR/runs.csv, DIR/summary.csv, DIR/report.html
+// and, where the study has one, DIR/picture.svg from these files. What they contain is a function of the study, its version and its axes; nothing of the
 // machine or the time is in it.
 #pragma once
 
@@ -99,7 +99,7 @@ struct Outcome {
   std::string headline = {};
 };
 
-// Makes what is missing, with a progress bar on `terminal` (that of stderr), and writes the three files into
+// Makes what is missing, with a progress bar on `terminal` (that of stderr), and writes the files into
 // `folder`, which may exist. Only one study at a time in a process: it sets threads() to 1 while it works. An
 // error of a run ends it, and is thrown.
 Outcome carry_out(const Study& study, const Request& request, const std::string& folder,

@@ -72,7 +72,8 @@ double norm_of_row(const ConstView& x, Index row) {
 }
 
 void divide_by_norms(const View& scores, const kernels::Attention& a) {
-  std::vector<double> key_norms;
+  thread_local std::vector<double> key_norms;
+  key_norms.clear();
   for (Index j = 0; j < a.k.size(0); ++j) key_norms.push_back(norm_of_row(a.k, j));
   visit(scores.dtype(), [&]<class T>() {
     if constexpr (!std::is_same_v<T, std::int32_t>)

@@ -2,8 +2,9 @@
 // rows at a time, as doubles. What the meter reads.
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <span>
+#include <type_traits>
 
 #include "attune/lib/kernels/attention.h"
 
@@ -32,7 +33,21 @@ struct AttentionRow {
   std::span<const double> scores;  // [S], as the softmax sees them: -inf where hidden; the sink's behind them
   std::span<const double> weight_slopes;  // dL/dweights = v dy, by key (0 for the sink); empty without dy
 };
-using VisitRow = std::function<void(const AttentionRow&)>;
+// What is done with each: any function, which is called where it stands (a std::function would copy it).
+class VisitRow {
+ public:
+  template <class F>
+    requires(!std::is_same_v<std::remove_cvref_t<F>, VisitRow>)
+  VisitRow(F&& visit)
+      : object_(const_cast<void*>(static_cast<const void*>(std::addressof(visit)))),
+        call_([](void* object, const AttentionRow& row) { (*static_cast<std::remove_reference_t<F>*>(object))(row); }) {
+  }
+  void operator()(const AttentionRow& row) const { call_(object_, row); }
+
+ private:
+  void* object_;
+  void (*call_)(void*, const AttentionRow&);
+};
 
 // How many rows are computed at once: rows_per_block(S) * S numbers are all the memory that it takes.
 Index rows_per_block(Index keys);

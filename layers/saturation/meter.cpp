@@ -65,45 +65,58 @@ double squared_norm(const ConstView& x) {
   return total;
 }
 
-Tensor as_f64(const ConstView& x) {
-  Tensor copy(x.shape(), f64);
-  double* to = copy.data<double>().data();
+void copy_as_f64(const View& to, const ConstView& x) {
+  double* next = to.as<double>();
   visit(x.dtype(), [&]<class T>() {
     for (Index i = 0; i < x.size(0); ++i)
       for (Index j = 0; j < x.size(1); ++j) {
         const T number = x.as<T>()[i * x.stride(0) + j * x.stride(1)];
         if constexpr (std::is_same_v<T, dual>)
-          *to++ = number.value;
+          *next++ = number.value;
         else
-          *to++ = static_cast<double>(number);
+          *next++ = static_cast<double>(number);
       }
   });
-  return copy;
 }
+
+// Matrices that are made anew for each head, in memory that stays.
+class Scratch {
+ public:
+  View matrix(std::size_t which, Index rows, Index columns) {
+    std::vector<double>& memory = memory_[which];
+    if (const auto needed = static_cast<std::size_t>(rows * columns); memory.size() < needed) memory.resize(needed);
+    return View(memory.data(), {rows, columns}, f64);
+  }
+
+ private:
+  std::vector<double> memory_[9];
+};
 
 // sigma_1(A Bᵀ) for A, B [C, d]: the root of the largest eigenvalue of M = (Aᵀ A)(Bᵀ B). Power iteration
 // whose number of steps doubles: M is squared ten times, which makes 1024.
-double largest_singular_value(const ConstView& a_view, const ConstView& b_view) {
-  const Tensor a = as_f64(a_view), b = as_f64(b_view);
-  const Index d = a.shape()[1];
-  Tensor aa({d, d}, f64), bb({d, d}, f64), m({d, d}, f64), power({d, d}, f64), square({d, d}, f64);
-  kernels::gemm(aa.view(), a.view().t(), a.view());
-  kernels::gemm(bb.view(), b.view().t(), b.view());
-  kernels::gemm(m.view(), aa.view(), bb.view());
-  kernels::copy(power.view(), m.view());
+double largest_singular_value(Scratch& scratch, const ConstView& a_view, const ConstView& b_view) {
+  const Index rows = a_view.size(0), d = a_view.size(1);
+  const View a = scratch.matrix(0, rows, d), b = scratch.matrix(1, rows, d);
+  const View aa = scratch.matrix(2, d, d), bb = scratch.matrix(3, d, d), m = scratch.matrix(4, d, d);
+  View power = scratch.matrix(5, d, d), square = scratch.matrix(6, d, d);
+  copy_as_f64(a, a_view);
+  copy_as_f64(b, b_view);
+  kernels::gemm(aa, a.t(), a);
+  kernels::gemm(bb, b.t(), b);
+  kernels::gemm(m, aa, bb);
+  kernels::copy(power, m);
   for (int doubling = 0; doubling < 10; ++doubling) {
-    const double norm = std::sqrt(squared_norm(power.view()));
+    const double norm = std::sqrt(squared_norm(power));
     if (!(norm > 0) || !std::isfinite(norm)) return norm;
-    kernels::scale(power.view(), power.view(), 1 / norm);
-    kernels::gemm(square.view(), power.view(), power.view());
+    kernels::scale(power, power, 1 / norm);
+    kernels::gemm(square, power, power);
     std::swap(power, square);
   }
-  Tensor start({d, 1}, f64), x({d, 1}, f64), y({d, 1}, f64);
-  double* number = start.data<double>().data();
-  for (Index i = 0; i < d; ++i) number[i] = 1 + math::sin(static_cast<double>(i + 1)) / 2;
-  kernels::gemm(x.view(), power.view(), start.view());
-  kernels::gemm(y.view(), m.view(), x.view());
-  return std::sqrt(std::sqrt(squared_norm(y.view()) / squared_norm(x.view())));
+  const View start = scratch.matrix(0, d, 1), x = scratch.matrix(7, d, 1), y = scratch.matrix(8, d, 1);
+  for (Index i = 0; i < d; ++i) start.as<double>()[i] = 1 + math::sin(static_cast<double>(i + 1)) / 2;
+  kernels::gemm(x, power, start);
+  kernels::gemm(y, m, x);
+  return std::sqrt(std::sqrt(squared_norm(y) / squared_norm(x)));
 }
 
 // Of numbers in any order, which it changes. None: zeros.
@@ -127,6 +140,13 @@ Spread spread_of(std::span<double> x) {
   return spread;
 }
 
+// Whether full is "path.name", or "name" where there is no path.
+bool is_named(std::string_view full, std::string_view path, std::string_view name) {
+  if (path.empty()) return full == name;
+  return full.size() == path.size() + 1 + name.size() && full.starts_with(path) && full[path.size()] == '.' &&
+         full.ends_with(name);
+}
+
 // The number of the layer: the last one in "blocks.2.attention"; else nothing.
 std::string layer_of(const std::string& path) {
   const auto end = path.find_last_of("0123456789");
@@ -139,7 +159,7 @@ std::string layer_of(const std::string& path) {
 }  // namespace
 
 struct AttentionMeter::Call {
-  std::string path;
+  std::size_t path;  // in paths_
   Index number;
   kernels::Attention call;  // plain views: they may be read on any thread
   Normalizer normalizer;
@@ -153,6 +173,7 @@ struct AttentionMeter::Rows {
   Index count = 0;
   std::vector<double> numbers[kFields];
   std::vector<double> picked;
+  Scratch scratch;
 
   void resize(Index rows) {
     count = rows;
@@ -221,18 +242,13 @@ class Stopwatch {
 void AttentionMeter::hear(const detail::AttentionCall& call, Var y) {
   if (is_recomputing()) return;
   const Stopwatch stopwatch(seconds_);
-  const std::string path = current_path();
+  const std::size_t place = calls_.size();
+  if (place == paths_.size()) paths_.emplace_back();  // they stay for the next step
+  current_path(paths_[place]);
   const Index number =
-      std::count_if(calls_.begin(), calls_.end(), [&](const Call& c) { return c.path == path; });
-  calls_.push_back({path,
-                    number,
-                    call.values(),
-                    call.normalizer,
-                    call.given_q.value_or(call.q),
-                    call.k,
-                    y,
-                    y.needs_grad(),
-                    {}});
+      std::count_if(calls_.begin(), calls_.end(), [&](const Call& c) { return paths_[c.path] == paths_[place]; });
+  calls_.push_back(
+      {place, number, call.values(), call.normalizer, call.given_q.value_or(call.q), call.k, y, y.needs_grad(), {}});
   if (y.needs_grad()) {
     for (const Var x : {y, calls_.back().q, call.k})
       if (x.needs_grad()) keep_grad(x);
@@ -266,7 +282,7 @@ void AttentionMeter::measure(const Call& call) {
   for (Index head = 0; head < detail::heads_of(call.call); ++head) {
     HeadReading& reading = next_reading();
     reading.step = step_;
-    reading.path = call.path;
+    reading.path = paths_[call.path];
     reading.call = call.number;
     reading.head = head;
     read_rows(call, head, reading);
@@ -384,10 +400,10 @@ void AttentionMeter::read_gradients(const Call& call, Index head, HeadReading& r
 }
 
 void AttentionMeter::read_weights(const Call& call, Index head, HeadReading& reading) {
-  const auto find = [&](const char* name) -> const detail::ParameterState* {
-    const std::string full = call.path.empty() ? name : call.path + "." + name;
+  const std::string& path = paths_[call.path];
+  const auto find = [&](std::string_view name) -> const detail::ParameterState* {
     for (const auto& state : parameters_)
-      if (state->name == full) return state.get();
+      if (is_named(state->name, path, name)) return state.get();
     return nullptr;
   };
   const Index width = call.call.q.size(-1), heads = detail::heads_of(call.call);
@@ -409,7 +425,7 @@ void AttentionMeter::read_weights(const Call& call, Index head, HeadReading& rea
   const Index query_begin = head * width, key_begin = first_key + key_head * width;
   if (queries->value.size(0) == keys->value.size(0))
     reading.w_qk_norm =
-        largest_singular_value(columns(queries->value, query_begin), columns(keys->value, key_begin));
+        largest_singular_value(rows_->scratch, columns(queries->value, query_begin), columns(keys->value, key_begin));
   if (call.dy && queries->has_gradient)
     reading.w_q_gradient = std::sqrt(squared_norm(columns(queries->gradient, query_begin)));
   if (call.dy && keys->has_gradient)

@@ -7,11 +7,13 @@
 //     AttentionMeter::Watch watch(meter, step);     // listens, in one step of 20
 //     Var loss = cross_entropy(model(batch.inputs), batch.targets);
 //     tape.backward(loss);
-//     watch.read();                                 // before the optimizer's step, which consumes the
-//     gradients optimizer.step(); for (const std::string& alarm : meter.alarms()) fmt::print("{}\n", alarm);
+//     watch.read();                                 // before the optimizer's step, which consumes gradients
+//     optimizer.step();
+//     for (const std::string& alarm : meter.alarms()) fmt::print("{}\n", alarm);
 //   }
 //
-// Any attention of any model: it listens to attention() itself. It changes no bit of the training. Scores and
+// Any attention of any model: it listens to attention() itself. It changes no bit of the training, and allocates
+// nothing from its second measurement of the same shapes on. Scores and
 // weights are computed again, some rows at a time, and none is kept; what is measured is in double, over the
 // keys that each row sees. What stands against it is layers/saturation/theory.h.
 #pragma once
@@ -82,6 +84,7 @@ struct HeadReading {
 
 struct MeterOptions {
   Index every = 20;    // measures steps 0, every, 2 every ...
+  Index last = -1;     // and this one, unless every is 0
   double dead = 1e-3;  // a row's ‖J‖_F below which it is dead
   double alarm = 0.5;  // the share of dead rows that is an alarm, where sigma is above the freezing point
 };
@@ -98,7 +101,9 @@ class AttentionMeter {
   AttentionMeter(const AttentionMeter&) = delete;
   AttentionMeter& operator=(const AttentionMeter&) = delete;
 
-  bool measures(Index step) const { return options_.every > 0 && step % options_.every == 0; }
+  bool measures(Index step) const {
+    return options_.every > 0 && (step % options_.every == 0 || step == options_.last);
+  }
 
   // Open it after the tape, and read before the tape ends. In a step that is not measured it does nothing.
   // Under NoGrad, and without backward, there are no gradients to read, and the rest is measured. Of a call
@@ -130,6 +135,7 @@ class AttentionMeter {
   MeterOptions options_;
   std::vector<std::shared_ptr<detail::ParameterState>> parameters_;
   std::vector<Call> calls_;
+  std::vector<std::string> paths_;  // of the calls, and of more
   std::unique_ptr<Rows> rows_;
   std::vector<HeadReading> readings_;
   std::size_t reading_count_ = 0;

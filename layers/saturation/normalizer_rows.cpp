@@ -19,8 +19,9 @@ bool is_softmax(Normalizer normalizer) {
 }
 
 void normalize(std::vector<double>& p, std::span<const double> scores, Index keys, Normalizer normalizer) {
-  p.assign(scores.begin(), scores.end());
-  std::vector<double> x = p;
+  thread_local std::vector<double> x;
+  x.assign(scores.begin(), scores.end());
+  p.resize(x.size());
   if (normalizer == Normalizer::sigmoid)
     for (double& s : x) s -= math::log(static_cast<double>(keys));
   const View from = detail::as_view(x), to = detail::as_view(p);
@@ -30,7 +31,8 @@ void normalize(std::vector<double>& p, std::span<const double> scores, Index key
 }
 
 void describe_weights(RowStatistics& row, std::span<const double> p) {
-  std::vector<double> shares;
+  thread_local std::vector<double> shares;
+  shares.clear();
   double sum = 0, squares = 0, most = 0;
   for (const double x : p) sum += x, squares += x * x, most = std::max(most, x);
   for (const double x : p)
@@ -49,7 +51,8 @@ void describe_weights(RowStatistics& row, std::span<const double> p) {
 
 // J = diag(r) - r rᵀ / R, R = sum r, is R times the Jacobian of softmax where that has the weights r / R.
 void describe_sparse_jacobian(RowStatistics& row, std::span<const double> p, Normalizer normalizer) {
-  std::vector<double> shares;
+  thread_local std::vector<double> shares;
+  shares.clear();
   double total = 0;
   for (const double x : p)
     if (x > 0) {
@@ -97,7 +100,8 @@ void apply_jacobian(std::span<double> y, std::span<const double> weights, std::s
   if (is_softmax(normalizer)) return apply_jacobian_of_weights(y, weights, x);
   check(y.size() == weights.size() && x.size() == weights.size(),
         "apply_jacobian: {} results for {} weights and {} numbers", y.size(), weights.size(), x.size());
-  std::vector<double> p(weights.begin(), weights.end()), dy(x.begin(), x.end());
+  thread_local std::vector<double> p, dy;  // copies: y may be x
+  p.assign(weights.begin(), weights.end()), dy.assign(x.begin(), x.end());
   if (normalizer == Normalizer::sigmoid) {
     for (std::size_t j = 0; j < y.size(); ++j) y[j] = p[j] == 0 ? 0 : p[j] * (1 - p[j]) * dy[j];
   } else if (normalizer == Normalizer::sparsemax) {

@@ -153,8 +153,8 @@ RowStatistics row_statistics(std::span<const double> scores, std::span<double> w
 }
 
 RowStatistics row_statistics_of_weights(std::span<const double> weights) {
-  std::vector<double> scores(weights.size());
-  std::copy(weights.begin(), weights.end(), scores.begin());
+  thread_local std::vector<double> scores;
+  scores.assign(weights.begin(), weights.end());
   kernels::log(detail::as_view(scores), detail::as_view(scores));
   RowStatistics row = row_statistics(scores);
   row.keys = static_cast<Index>(weights.size());  // a weight of 0 is a key, too

@@ -19,28 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include "../support/count_new.h"
 #include "attune/attune.h"
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ATTUNE_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define ATTUNE_SANITIZED 1
-#endif
-#endif
-
-// How often this thread has called operator new; sanitizers have their own.
-static thread_local std::uint64_t calls_of_new = 0;
-
-#ifndef ATTUNE_SANITIZED
-[[gnu::noinline]] void* operator new(std::size_t bytes) {
-  ++calls_of_new;
-  if (void* block = std::malloc(bytes > 0 ? bytes : 1)) return block;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* block) noexcept { std::free(block); }
-[[gnu::noinline]] void operator delete(void* block, std::size_t) noexcept { std::free(block); }
-#endif
 
 using namespace attune;
 
@@ -943,17 +923,15 @@ TEST_CASE("the third and later of equal steps allocate nothing") {
   const double first = step();
   step();
   const MemoryUse before = memory_use();
-  const std::uint64_t news_before = calls_of_new;
+  const std::uint64_t news_before = calls_of_new();
   double last = 0;
   for (int i = 0; i < 5; ++i) last = step();
-  CHECK(calls_of_new == news_before);
+  CHECK(calls_of_new() == news_before);
   CHECK(memory_use().allocations == before.allocations);
   CHECK(memory_use().bytes == before.bytes);
   CHECK(last < first);
-#ifndef ATTUNE_SANITIZED
   const Parameter counted{tensor({1})};
-  CHECK(calls_of_new > news_before);  // the counter counts
-#endif
+  if (kCountsNew) CHECK(calls_of_new() > news_before);  // the counter counts
 }
 
 TEST_CASE("the memory of an evaluation loop does not grow either") {
@@ -965,9 +943,9 @@ TEST_CASE("the memory of an evaluation loop does not grow either") {
   };
   evaluate();
   const MemoryUse before = memory_use();
-  const std::uint64_t news_before = calls_of_new;
+  const std::uint64_t news_before = calls_of_new();
   for (int i = 0; i < 5; ++i) evaluate();
-  CHECK(calls_of_new == news_before);
+  CHECK(calls_of_new() == news_before);
   CHECK(memory_use().allocations == before.allocations);
 }
 

@@ -134,10 +134,13 @@ TEST_CASE("dev: packages are missing, and there is no network") {
 TEST_CASE("dev: a word asks for the packages it needs, and no others") {
   Machine machine;
   machine.has("dpkg-query", "exit 1");
-  const Result format = machine.dev("format"), coverage = machine.dev("coverage"), demo = machine.dev("demo");
-  INFO(format.said, coverage.said, demo.said);
+  const Result format = machine.dev("format"), coverage = machine.dev("coverage"), demo = machine.dev("demo"),
+               browser = machine.dev("browser");
+  INFO(format.said, coverage.said, demo.said, browser.said);
   CHECK(format.says("-y clang-format-16\n"));
   CHECK(coverage.says(" gcovr\n"));
+  CHECK(browser.says(" chromium chromium-driver python3\n"));
+  CHECK_FALSE(demo.says(" chromium"));
   CHECK(coverage.says(" g++ "));
   CHECK(!demo.says("gcovr"));
   CHECK(!demo.says("clang"));

@@ -171,6 +171,42 @@ TEST_CASE("B70: on a full disk it says so, leaves with 3, and loses no checkpoin
   CHECK(contains(none.err, "cannot be written: File too large"));
 }
 
+TEST_CASE("train: --meter measures attention one step in so many, and changes no bit of the training") {
+  const Folder folder;
+  folder.good(with(kTiny, {"--out", "plain"}));
+  const std::string out = folder.good(with(kTiny, {"--out", "metered", "--meter-every", "8"}));
+  check_same_run(folder / "plain", folder / "metered");
+  CHECK(contains(out, "entropy from the first step to the last"));
+  CHECK(contains(out, "layer 0 head 0 "));
+  CHECK(contains(out, "attention.csv has all of it; measuring took "));
+  CHECK_FALSE(fs::exists(folder / "plain/attention.csv"));
+
+  std::ifstream file(folder / "metered/attention.csv");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  REQUIRE(lines.size() == 1 + 5 * 2);  // two heads
+  CHECK(lines[0].starts_with("step,path,call,head,rows,keys,entropy_mean,entropy_median,"));
+  const std::vector<int> steps = {0, 8, 16, 24, 29};  // and the last
+  for (std::size_t i = 0; i < 10; ++i)
+    CHECK(lines[i + 1].starts_with(fmt::format("{},blocks.0.attention,0,{},", steps[i / 2], i % 2)));
+  CHECK(contains(folder.run({"train", "--resume", "plain", "--meter"}).err,
+                 "--meter: --resume goes on as the run began"));
+}
+
+TEST_CASE("train: a metered run that was interrupted and resumed ends with the same attention.csv") {
+  const Folder folder;
+  const Words words = {"train", "sort", "--preset", "tiny", "--steps", "200", "--save-every", "9", "--meter"};
+  folder.good(with(words, {"--out", "whole"}));
+  const pid_t child = folder.start(with(words, {"--out", "parts"}));
+  REQUIRE(soon([&] { return step_of(folder / "parts") >= 30; }));
+  kill(child, SIGKILL);
+  folder.wait(child);
+  folder.good({"train", "--resume", "parts"});
+  check_same_run(folder / "whole", folder / "parts");
+  CHECK(bytes_of(folder / "whole/attention.csv") == bytes_of(folder / "parts/attention.csv"));
+  CHECK(bytes_of(folder / "whole/attention.csv").size() > 3000);
+}
+
 TEST_CASE("train: a text, its characters and its fingerprint") {
   const Folder folder;
   folder.write("book.txt", some_text());

@@ -37,7 +37,11 @@ TEST_CASE("ticks: round numbers from low to high") {
 TEST_CASE("ticks: powers of ten on a logarithmic axis, as many as there is room for") {
   CHECK(ticks(0.5, 2000, 8, true) == std::vector<double>{1, 10, 100, 1000});
   CHECK(ticks(1e-12, 1, 4, true).size() <= 5);
-  CHECK(ticks(2, 9, 4, true) == std::vector<double>{2, 4, 6, 8});  // no power of ten there
+  const std::vector<double> few = ticks(0.03, 4, 4, true);  // two powers of ten would say little
+  REQUIRE(few.size() == 6);
+  for (std::size_t i = 0; i < few.size(); ++i)
+    CHECK(few[i] == doctest::Approx(std::vector<double>{0.05, 0.1, 0.2, 0.5, 1, 2}[i]));
+  CHECK(ticks(2.5, 9, 4, true) == std::vector<double>{4, 6, 8});  // nor three of 1, 2 and 5 times one
 }
 
 TEST_CASE("line_plot: a straight line, its axes and their numbers") {

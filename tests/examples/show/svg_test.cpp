@@ -42,6 +42,6 @@ TEST_CASE("svg_grid: pictures in rows, each moved to its place") {
 TEST_CASE("svg: part of a page, whose style sheet stands once") {
   const std::string text = Svg{10, 20, "<path/>\n"}.inline_text("a < b");
   CHECK(text ==
-        "<svg viewBox=\"0 0 10 20\" width=\"10\" role=\"img\">\n<title>a &lt; b</title>\n<path/>\n</svg>\n");
+        "<svg viewBox=\"0 0 10 20\" width=\"10\" style=\"min-width: 7px\" role=\"img\">\n<title>a &lt; b</title>\n<path/>\n</svg>\n");
   CHECK(svg_style().find("prefers-color-scheme: dark") != svg_style().npos);
 }

@@ -56,6 +56,21 @@ TEST_CASE("report: a strict policy, and nothing from elsewhere") {
   CHECK(has(page, "@media print"));
 }
 
+TEST_CASE("report: a long table folds, and says what is in it; panels stand under the headings of their groups") {
+  Report report = sample();
+  Figure& figure = report.figures.front();
+  CHECK_FALSE(has(html(report), "<details>"));
+  figure.tables.front().rows.assign(13, {"<one>", "1"});
+  figure.panels.front().group = "<g>";
+  figure.panels.push_back(figure.panels.front());
+  const std::string page = html(report);
+  CHECK(
+      has(page,
+          "<summary>&lt;t&gt; <span class=\"count\">(13 rows, <span class=\"bad\">1 in red</span>)</span></summary>"));
+  CHECK(has(page, "<h3 class=\"group\">&lt;g&gt;</h3>"));
+  CHECK(page.find("class=\"group\"") == page.rfind("class=\"group\""));
+}
+
 TEST_CASE("report: what misses its reference is marked, and a heat map's link has a place to lead to") {
   const std::string page = html(sample());
   CHECK(has(page, "<p class=\"miss\">&lt;m&gt;</p>"));

@@ -22,15 +22,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::string report_of(const std::vector<std::string>& axes, Size size = Size::quick) {
+std::string file_of(const std::vector<std::string>& axes, const char* name) {
   const fs::path folder = fs::temp_directory_path() / fmt::format("attune_saturation_test_{}", getpid());
-  carry_out(saturation(), {size, axis_values(saturation(), axes)}, folder.string(), {});
-  std::ifstream file(folder / "report.html");
+  carry_out(saturation(), {Size::quick, axis_values(saturation(), axes)}, folder.string(), {});
+  std::ifstream file(folder / name);
   std::ostringstream text;
   text << file.rdbuf();
   fs::remove_all(folder);
   return text.str();
 }
+
+std::string report_of(const std::vector<std::string>& axes) { return file_of(axes, "report.html"); }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != text.npos; }
 
@@ -88,6 +90,16 @@ TEST_CASE("saturation: rows drawn lie on the exact curve, beside the published d
   CHECK(has(page, "0.828014"));  // exact, beside .82801
   CHECK(has(page, "Table B"));
   CHECK_FALSE(has(page, "class=\"miss\""));
+}
+
+TEST_CASE("saturation: a picture to show elsewhere, alone and small") {
+  const std::string picture = file_of({"kind=gradient", "d=4,16", "rule=1,1/sqrt", "rows=200"}, "picture.svg");
+  CHECK(picture.starts_with("<svg xmlns="));
+  CHECK(has(picture, "<title>The gradient that reaches a query"));
+  CHECK(has(picture, "prefers-color-scheme: dark"));
+  CHECK(has(picture, "scaled by 1/√d"));
+  CHECK(picture.size() < 60'000);
+  CHECK(file_of({"kind=rows", "n=8", "rows=100"}, "picture.svg").empty());
 }
 
 TEST_CASE("saturation: the mean trace is at most M_n / sigma, and no eigenvalue is above a half") {

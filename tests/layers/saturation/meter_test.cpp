@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "../../lib/kernel_check.h"
+#include "../../support/count_new.h"
 #include "attune/autograd/checkpoint.h"
 #include "attune/autograd/ops.h"
 #include "attune/layers/composed_attention.h"
@@ -186,6 +187,33 @@ TEST_CASE("meter: changes no bit of the training, and reads the same on any numb
   }
 }
 
+TEST_CASE("meter: from its second measurement on it allocates nothing, be heads saturated or not") {
+  for (const double deviation : {0.02, 2.0}) {
+    Gpt model = make_gpt(deviation);
+    AttentionMeter meter(model, {.every = 2, .alarm = 0});
+    AdamW optimizer(model, {.lr = 1e-3, .clip = 1});
+    Rng random(5);
+    Tensor tokens({3, 12}, i32);
+    for (std::int32_t& token : tokens.data<std::int32_t>()) token = static_cast<std::int32_t>(random.below(11));
+    const auto step = [&](Index number) {
+      Tape tape({.random = &random});
+      AttentionMeter::Watch watch(meter, number);
+      tape.backward(cross_entropy(model(tokens), tokens));
+      watch.read();
+      optimizer.step();
+    };
+    for (Index number = 0; number < 4; ++number) step(number);
+    const MemoryUse before = memory_use();
+    const std::uint64_t news_before = calls_of_new();
+    for (Index number = 4; number < 9; ++number) step(number);
+    CHECK(calls_of_new() == news_before);
+    CHECK(memory_use().allocations == before.allocations);
+    CHECK(meter.measured_steps() == 5);
+    REQUIRE(meter.readings().size() == 4);
+    for (const HeadReading& r : meter.readings()) CHECK(r.is_saturated() == (deviation > 1));
+  }
+}
+
 TEST_CASE("meter: gradients and the spectral norm of W_Q and W_K, head by head") {
   Rng rng(3);
   for (const bool crossing : {false, true}) {
@@ -354,7 +382,8 @@ TEST_CASE("meter: steps that are not its turn cost nothing and leave the reading
   CHECK(meter.readings()[1].call == 1);
   CHECK(meter.measured_steps() == 1);
   CHECK(meter.seconds() > 0);
-  CHECK_FALSE(AttentionMeter({.every = 0}).measures(0));
+  CHECK_FALSE(AttentionMeter({.every = 0, .last = 0}).measures(0));
+  CHECK(AttentionMeter({.every = 2, .last = 3}).measures(3));
 }
 
 TEST_CASE("meter: a table has a name for each column, and nothing where nothing was measured") {

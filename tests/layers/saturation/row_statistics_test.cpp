@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "attune/autograd/ops.h"
 #include "attune/lib/random.h"
 
 using namespace attune;
@@ -88,6 +89,24 @@ TEST_CASE("B26: row statistics: known rows, one with nothing but zeros, one with
   CHECK(nothing.effective_keys() == 0);
   CHECK(nothing.participation() == 0);
   CHECK_FALSE(nothing.is_dead());
+}
+
+TEST_CASE("B26: row statistics: the entropy's gradient by the scores is J (-ln p), and 0 at a hidden key") {
+  const std::vector<double> scores = {2, 1, 0}, expected = {-0.282587451, 0.140770357, 0.141817094};
+  std::vector<double> weights(3), surprise(3), slopes(3);
+  row_statistics(scores, weights);
+  for (std::size_t j = 0; j < 3; ++j) surprise[j] = -std::log(weights[j]);
+  apply_jacobian(slopes, scores, surprise);
+  Tape tape;  // and through ops
+  const Var x = variable(tensor({2.0, 1.0, 0.0}, f64)), log_p = log_softmax(x);
+  tape.backward(-sum(exp(log_p) * log_p));
+  for (std::size_t j = 0; j < 3; ++j) {
+    CHECK(slopes[j] == doctest::Approx(expected[j]).epsilon(1e-8));
+    CHECK(x.grad().at({static_cast<Index>(j)}) == doctest::Approx(expected[j]).epsilon(1e-8));
+  }
+  std::vector<double> hidden(2);
+  apply_jacobian(hidden, std::vector{0.0, -kInf}, std::vector{0.0, kInf});  // -ln 0 is infinite
+  CHECK(hidden == std::vector<double>{0, 0});
 }
 
 TEST_CASE("row statistics: the plain formulas, where these have digits") {
