@@ -67,7 +67,7 @@ std::string MeterLog::summary(const show::Terminal& terminal, double seconds) co
   });
 
   show::Table table({{"Attention"},
-                     {"entropy from the first step to the last"},
+                     {"entropy, from first to last"},
                      {"sigma", show::Align::right},
                      {"freezing", show::Align::right},
                      {"dead rows", show::Align::right}});

@@ -176,7 +176,7 @@ TEST_CASE("train: --meter measures attention one step in so many, and changes no
   folder.good(with(kTiny, {"--out", "plain"}));
   const std::string out = folder.good(with(kTiny, {"--out", "metered", "--meter-every", "8"}));
   check_same_run(folder / "plain", folder / "metered");
-  CHECK(contains(out, "entropy from the first step to the last"));
+  CHECK(contains(out, "entropy, from first to last"));
   CHECK(contains(out, "layer 0 head 0 "));
   CHECK(contains(out, "attention.csv has all of it; measuring took "));
   CHECK_FALSE(fs::exists(folder / "plain/attention.csv"));
