@@ -8,13 +8,13 @@ using namespace attune::check_kernels;
 
 namespace {
 
-struct Spread {
+struct Sampled {
   double mean, deviation, largest;
 };
-Spread spread(const Init& init) {
+Sampled spread(const Init& init) {
   Rng rng(3);
   const std::vector<double> all = values(init(300, 500, rng).value());
-  Spread result{};
+  Sampled result{};
   const auto count = static_cast<double>(all.size());
   for (const double x : all) {
     result.mean += x / count;
@@ -37,7 +37,7 @@ TEST_CASE("init: each rule has the deviation that its paper gives it, around 0")
                                                       {Init::he_uniform(), std::sqrt(2.0 / 300)},
                                                       {Init::residual(0.02, 8), 0.005}};
   for (const auto& [init, expected] : rules) {
-    const Spread found = spread(init);
+    const Sampled found = spread(init);
     CHECK(found.deviation == doctest::Approx(expected).epsilon(0.01));
     CHECK(std::abs(found.mean) < 0.01 * expected);
     CHECK(init.deviation(300, 500) == doctest::Approx(expected).epsilon(1e-12));
