@@ -465,3 +465,24 @@ TEST_CASE("GUIDE: the first number that is not finite") {
   CHECK(found->op == "log");
   CHECK(std::isnan(y.item()));
 }
+
+TEST_CASE("GUIDE: how saturated each head is") {
+  const CopyTask& task = small_task();
+  Gpt model = small_model();
+  AdamW optimizer(model, {.lr = 1e-3});
+  AttentionMeter meter(model, {.every = 20});
+  for (int step = 0; step < 60; ++step) {
+    const Batch batch = task.batch(step, 16);
+    Tape tape;
+    AttentionMeter::Watch watch(meter, step);  // listens, in one step of 20
+    tape.backward(cross_entropy(model(batch.inputs), batch.targets));
+    watch.read();  // before the optimizer takes the gradients
+    optimizer.step();
+  }
+  for (const HeadReading& head : meter.readings())
+    fmt::print("{} head {}: entropy {:.2f}, sigma {:.2f}, {:.0f} % dead\n", head.path, head.head, head.entropy.median,
+               head.deviation.median, 100 * head.dead);
+  CHECK(meter.readings().size() == 2);
+  CHECK(meter.readings()[0].step == 40);
+  CHECK(meter.alarms().empty());
+}
