@@ -61,7 +61,8 @@ install(FILES ${PROJECT_BINARY_DIR}/package/attune.pc DESTINATION ${pc_folder} C
 # ---- The program --------------------------------------------------------------------------------------------------
 
 if(TARGET attune)
-  install(TARGETS attune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+  # Who built the libraries alone gets them alone.
+  install(TARGETS attune RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program OPTIONAL)
   if(BUILD_SHARED_LIBS)  # the libraries are where the program is installed, wherever that is
     file(RELATIVE_PATH from_bin /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(attune PROPERTIES INSTALL_RPATH "$ORIGIN/${from_bin}")
@@ -72,10 +73,12 @@ endif()
 function(install_said folder file)  # and with what arguments
   list(JOIN ARGN " " words)
   install(CODE "
-    set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/${folder}\")
-    file(MAKE_DIRECTORY \"\${folder}\")
-    execute_process(COMMAND \"$<TARGET_FILE:attune>\" ${words}
-      OUTPUT_FILE \"\${folder}/${file}\" COMMAND_ERROR_IS_FATAL ANY)" COMPONENT program)
+    if(EXISTS \"$<TARGET_FILE:attune>\")
+      set(folder \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATAROOTDIR}/${folder}\")
+      file(MAKE_DIRECTORY \"\${folder}\")
+      execute_process(COMMAND \"$<TARGET_FILE:attune>\" ${words}
+        OUTPUT_FILE \"\${folder}/${file}\" COMMAND_ERROR_IS_FATAL ANY)
+    endif()" COMPONENT program)
 endfunction()
 if(TARGET attune AND NOT CMAKE_CROSSCOMPILING)
   install_said(man/man1 attune.1 --manual)

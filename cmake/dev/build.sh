@@ -57,35 +57,28 @@ print_table() {
     --source-file='*/autograd/ops/*_test.cpp,*/layers/attention_test.cpp,*/layers/layers_table_test.cpp'
 }
 
-run_benchmarks() {
+# The programs of bench/: tape_bench for "tape", ulp for "ulp".
+benchmarks() { for source in bench/*_bench.cpp; do basename "$source" _bench.cpp; done | tr '\n' ' '; }
+benchmark() { if [ -f "bench/$1_bench.cpp" ]; then echo "$1_bench"; else echo "$1"; fi; }
+
+# build_benchmarks [NAME ...], and run_benchmarks the same: all that take seconds, or NAME alone.
+build_benchmarks() {
   if [ $# -gt 0 ]; then
-    program=build/release/bin/$1
-    [ -x "$program" ] || program=build/release/bin/$1_bench
-    [ -x "$program" ] || misuse "There is no benchmark '$1'; there are: $(benchmarks)"
-    shift
-    step "$program" 'Its own message is above.' "$program" "$@"
-    return
+    [ -f "bench/$(benchmark "$1").cpp" ] || misuse "There is no benchmark '$1'; there are: $(benchmarks)"
+    configure_and_build release "$(benchmark "$1")"
+  else
+    # shellcheck disable=SC2046  # a list
+    configure_and_build release $(for name in $(benchmarks); do benchmark "$name"; done)
   fi
-  for program in build/release/bin/*_bench; do
-    step "$program" 'Its own message is above.' "$program"
-  done
 }
 
-benchmarks() { for program in build/release/bin/*_bench; do basename "$program" _bench; done | tr '\n' ' '; }
-
-# open_reports [REPORT DIR]: the browser's tests; or pictures of a report, for someone to look at.
-open_reports() {
-  case $# in
-    0)
-      ATTUNE_BROWSER=required step 'Opening reports in Chromium' 'Each ERROR above says what was expected, and what was seen.' \
-        ctest --preset release --label-regex browser
-      ;;
-    2)
-      step "Photographing $1" 'It says above what it could not do.' \
-        python3 -B tests/browser/report_test.py --pictures "$1" "$2"
-      ;;
-    *) misuse 'browser wants nothing, or a report.html and a folder for its pictures' ;;
-  esac
+run_benchmarks() {
+  names=${1:-$(benchmarks)}
+  [ $# -eq 0 ] || shift
+  for name in $names; do
+    program=build/release/bin/$(benchmark "$name")
+    step "$program" 'Its own message is above.' "$program" "$@"
+  done
 }
 
 # measure_coverage [NAME]: runs the tests, or those that match NAME, and says which lines of the libraries none came by.

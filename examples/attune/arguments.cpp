@@ -64,8 +64,9 @@ show::Terminal Arguments::err() const { return show::terminal(STDERR_FILENO, pla
 
 std::string one_of(const std::string& what, const std::string& name, std::span<const std::string> names) {
   if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  refuse("{} {}: unknown; did you mean {}? There are {}", what, shown(name), nearest_names(name, names, 1).front(),
-         fmt::join(names, ", "));
+  constexpr std::size_t most = 20;  // that one wants to read
+  refuse("{} {}: unknown; did you mean {}?{}", what, shown(name), nearest_names(name, names, 1).front(),
+         names.size() > most ? "" : fmt::format(" There are {}", fmt::join(names, ", ")));
 }
 
 std::string shell_word(const std::string& text) {

@@ -21,9 +21,9 @@ std::string names_of_commands() {
 std::string bash() {
   std::string script = fmt::format(R"sh(# bash completion for attune: eval "$(attune completion bash)"
 _attune() {{
-  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words= path=
   if [ "$COMP_CWORD" -eq 1 ]; then
-    COMPREPLY=($(compgen -W "{} --help --version" -- "$word"))
+    COMPREPLY=($(compgen -W "{} --help --version --manual" -- "$word"))
     return
   fi
   case "${{COMP_WORDS[1]}} $before" in
@@ -47,9 +47,16 @@ _attune() {{
     for (const Operand& operand : command.operands)
       words.insert(words.end(), operand.choices.begin(), operand.choices.end());
     words.insert(words.end(), {"--plain", "--verbose", "--help"});
-    script += fmt::format("    {}) words='{}' ;;\n", command.name, fmt::join(words, " "));
+    const bool wants_path = !command.operands.empty() && command.operands.front().choices.empty();
+    script +=
+        fmt::format("    {}) words='{}'{} ;;\n", command.name, fmt::join(words, " "), wants_path ? " path=yes" : "");
   }
   return script + R"sh(  esac
+  if [ -n "$path" ] && [ "${word#-}" = "$word" ]; then
+    compopt -o default
+    COMPREPLY=()
+    return
+  fi
   COMPREPLY=($(compgen -W "$words" -- "$word"))
   [ ${#COMPREPLY[@]} -gt 0 ] || compopt -o default
 }

@@ -163,7 +163,9 @@ class Parser {
       app_.parse(argc, argv);
     } catch (const CLI::ArgumentMismatch& error) {  // "--steps: 1 required TEXT missing"
       const std::string what = error.what();
-      refuse("{} wants a value behind it; see attune --help", what.substr(0, what.find(':')));
+      const auto entry = std::find_if(entries_.begin(), entries_.end(), [](const Entry& e) { return e.app->parsed(); });
+      refuse("{} wants a value behind it; see attune {}--help", what.substr(0, what.find(':')),
+             entry == entries_.end() ? "" : entry->command->name + " ");
     } catch (const CLI::ParseError& error) {
       refuse("{}; see attune --help", error.what());
     }

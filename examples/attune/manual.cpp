@@ -37,9 +37,8 @@ std::string section(const Command& command) {
     page += entry(operand.name, "", with_choices(operand.help, operand.choices));
   for (const Option& option : command.options)
     page += entry(option.name, option.value, with_choices(option.help, option.choices));
-  page += ".PP\n";
   for (const auto& [line, note] : command.examples)
-    page += fmt::format(".RS\n.nf\n{}\n.fi\n{}.RE\n", roff(line), note.empty() ? "" : roff(note) + "\n");
+    page += fmt::format(".PP\nExample, {}:\n.RS\n.nf\n{}\n.fi\n.RE\n", roff(note), roff(line));
   return page;
 }
 

@@ -80,6 +80,11 @@ std::string MeterLog::summary(const show::Terminal& terminal, double seconds) co
                fmt::format("{:.0f} %", 100 * r.dead)});
   }
   std::string text = table.text(terminal);
+  text +=
+      "Entropy: of the most that the keys allow. Sigma: the deviation of the scores;\n"
+      "above freezing, √(2 ln n) of n keys, random scores give one-hot rows. Dead:\n"
+      "rows whose softmax passes no gradient on. A head is saturated where sigma is\n"
+      "above freezing and half of its rows are dead.\n";
   if (heads.size() > kMostHeads) text += fmt::format("and {} more heads, less saturated\n", heads.size() - kMostHeads);
   const std::vector<std::string> alarms = meter_.alarms();
   for (std::size_t i = 0; i < std::min(alarms.size(), kMostHeads); ++i)

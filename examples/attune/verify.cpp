@@ -57,7 +57,8 @@ class Report {
     }
     std::string page = table.text(out) +
                        "\nDigits in which the gradient agrees with forward mode, which is exact; with\n"
-                       "differences of the values, as many as these have; and in f32 with f64.\n";
+                       "differences of the values, as many as these have; and in f32 with f64 (where\n"
+                       "there are parameters to cast).\n";
     for (const std::string& note : notes_) page += "\n" + note + "\n";
     page += fmt::format("\n{} of {} right", count(Verdict::right), lines_.size());
     if (const auto wrong = count(Verdict::wrong)) page += fmt::format(", {} WRONG", wrong);
@@ -316,7 +317,7 @@ int draw_curve(const Arguments& a) {
   const std::string name = one_of("--curve", a.text("--curve"), names);
   const OpSample& sample = samples[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
   const VCurve curve = v_curve(sample);
-  const show::Series series[] = {curve.one, curve.two, curve.truncation, curve.rounding};
+  const show::Series series[] = {curve.truncation, curve.rounding, curve.one, curve.two};  // later ones lie on top
   const show::PlotOptions options{.title = "The error of a difference, against its step: " + name,
                                   .x_label = "step h",
                                   .y_label = "relative error",

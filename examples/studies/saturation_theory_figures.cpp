@@ -108,7 +108,7 @@ ReportTable exact_table(const Results& results) {
 }
 
 ReportTable drawn_table(const Results& results) {
-  ReportTable table{.title = "Table B: drawn rows, ours / reference"};
+  ReportTable table{.title = "Table B: drawn rows, ours / reference; means and dead rows are compared"};
   table.columns = {"n", "σ", "E max p", "E ‖J‖F", "median ‖J‖F", "p10 ‖J‖F", "E λmax", "dead rows"};
   for (const reference::DrawnRow& row : reference::kDrawnRows)
     for (const Result* result :
@@ -254,7 +254,7 @@ Figure fan_figure(const Results& results) {
     figure.caption = fmt::format(
         "Shaded: from the 10th to the 90th percentile of rows. Without scaling the mean grows with d "
         "(dashed; {:.0f} at d = 1024), and who plots only the mean concludes that unscaled gradients are "
-        "larger. But the median row gets {:.2g}, and one row in ten less than {}: a few rows decide, and "
+        "larger. But the median row gets {:.2g}, and the 10th percentile is {}: a few rows decide, and "
         "most learn nothing. Dots on the grey line: the root mean square, where the theory has it.",
         outcome(*widest.front(), "gradient_mean"), outcome(*widest.front(), "gradient_median"),
         power_text(outcome(*widest.front(), "gradient_p10")));

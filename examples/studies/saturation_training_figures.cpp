@@ -231,8 +231,7 @@ Figure strips_figure(const Results& results) {
   figure.caption =
       "Each line of a picture is one example's attention to its keys, from left to right; bright is where it "
       "looks. The examples are ordered so that the key that is asked for lies on the diagonal. With 1/√d every row "
-      "starts grey, and finds "
-      "its key. Unscaled rows start decided, most of them on a wrong key, and most stay there.";
+      "starts even, and finds its key. Unscaled rows start decided, most of them on a wrong key, and most stay there.";
   return figure;
 }
 
@@ -257,7 +256,7 @@ Figure curves_figure(const Results& results) {
              anchor(optimizer, d, rule), fmt::format("{}, {}", rule_title(rule), optimizer_title(optimizer))});
       }
   figure.lead =
-      "Accuracy by step: all seeds thin, their median thick; blue where it reaches 0.9, red-brown where it "
+      "Accuracy by step: all seeds thin, their median thick; blue where it reaches 0.9, orange where it "
       "does not.";
   return figure;
 }

@@ -137,7 +137,7 @@ TEST_CASE("dev: a word asks for the packages it needs, and no others") {
   const Result format = machine.dev("format"), coverage = machine.dev("coverage"), demo = machine.dev("demo"),
                browser = machine.dev("browser");
   INFO(format.said, coverage.said, demo.said, browser.said);
-  CHECK(format.says("-y clang-format-16\n"));
+  CHECK(format.says("-y clang-format-16 git\n"));
   CHECK(coverage.says(" gcovr\n"));
   CHECK(browser.says(" chromium chromium-driver python3\n"));
   CHECK_FALSE(demo.says(" chromium"));
