@@ -191,6 +191,10 @@ class Verification {
     line.differences_error = std::abs(analytic - slope.value) / share;
     line.bar = slope.bar / share;
     vanishes_[i] = norm <= 64 * kEpsilon * size_ / scale_of(before) && std::abs(slope.value) <= 8 * slope.bar;
+    if (!is_far() && !vanishes_[i] && line.bar > 1e-4)
+      report_.notes.push_back(fmt::format("{}: differences tell little, with an error bar of {:.0e} of the gradient (a kink "
+                                          "is near): forward mode decides",
+                                          line.name, line.bar));
     if (!is_far() || vanishes_[i]) return;
     if (!kinks.empty())
       report_.notes.push_back(fmt::format("{}: differences cross a kink of {}, and were not compared", line.name,
@@ -379,7 +383,8 @@ std::string VerifyReport::text() const {
   if (!failure.empty()) return "verify: " + failure;
   std::size_t width = 9;
   for (const auto& p : parameters) width = std::max(width, p.name.size());
-  std::string text = fmt::format("{:<{}}  {:>10}  {:>8}  {:>8}  {:>11}  {:>6}  {:>10}", "parameter", width, "shape", "max |g|",
+  std::string text = ops.passed() ? "" : ops.text() + "\n\n";  // what is wrong comes first
+  text += fmt::format("{:<{}}  {:>10}  {:>8}  {:>8}  {:>11}  {:>6}  {:>10}", "parameter", width, "shape", "max |g|",
                                  "forward", "differences", "bar", "f32 digits");
   for (const auto& p : parameters) {
     const bool told = p.verdict != Verdict::cannot_tell;
@@ -394,7 +399,8 @@ std::string VerifyReport::text() const {
     text += fmt::format("\n* by random projections: an element that is off by a thousandth of the largest is missed with a "
                         "probability of at most {:.0e}",
                         miss_probability);
-  text += "\n" + ops.text();
+  text += "\nforward, differences: how far the gradient is from them; bar: how far differences may be off by themselves";
+  if (ops.passed()) text += "\n" + ops.text();
   for (const ParameterReport& line : severed) text += "\nsevered: " + line.text();
   for (const std::string& note : notes) text += "\nnote: " + note;
   return text;
