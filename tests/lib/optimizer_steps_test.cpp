@@ -2,6 +2,7 @@
 #include "attune/lib/kernels/optimizer_steps.h"
 
 #include "kernel_check.h"
+#include "../support/sanitized.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
@@ -179,7 +180,7 @@ TEST_CASE("optimizer steps: the same bits on every row, however many segments") 
         return joined({&part.parameter, &part.first, &part.second});
       };
       const Tensor expected = on_every_row([&] { return steps(1); });
-      for (Index segments : {2, 7, 1000})
+      for (Index segments : kSanitized ? std::vector<Index>{7} : std::vector<Index>{2, 7, 1000})
         CHECK(same_bits(on_every_row([&] { return steps(segments); }), expected));
     }
 }

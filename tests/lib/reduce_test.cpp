@@ -2,6 +2,7 @@
 #include "attune/lib/kernels/reduce.h"
 
 #include "kernel_check.h"
+#include "../support/sanitized.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
@@ -88,7 +89,7 @@ TEST_CASE("sum and mean: the same bits on every row, and in every layout") {
           const Tensor total = sum_to(to, x), average = mean_to(to, x);
           return joined({&total, &average});
         });
-        for (int layout = 0; layout < kLayouts; ++layout) {
+        for (int layout = kSanitized ? kLayouts - 1 : 0; layout < kLayouts; ++layout) {
           const Arranged total = arrange(Tensor(to, dtype), (layout + 1) % kLayouts);
           const Arranged average = arrange(Tensor(to, dtype), layout), from = arrange(x, layout);
           kernels::sum(total.view, from.view);

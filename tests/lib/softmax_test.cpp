@@ -2,6 +2,7 @@
 #include "attune/lib/kernels/softmax.h"
 
 #include "kernel_check.h"
+#include "../support/sanitized.h"
 
 using namespace attune;
 using namespace attune::check_kernels;
@@ -80,7 +81,7 @@ TEST_CASE("softmax: the same bits on every row, and in every layout") {
           kernels::softmax_backward(dx, dy, y, visible);
           return joined({&y, &dx});
         });
-        for (int layout = 0; layout < kLayouts; ++layout) {
+        for (int layout = kSanitized ? kLayouts - 1 : 0; layout < kLayouts; ++layout) {
           const Arranged to = arrange(Tensor(x.shape(), dtype), layout);
           kernels::softmax(to.view, arrange(x, (layout + 1) % kLayouts).view, visible);
           const Tensor y = Tensor::copy_of(to.view);

@@ -33,7 +33,7 @@ TEST_CASE("monte carlo: rows drawn at random have the means that the theory says
   MESSAGE(fmt::format("worst of 112 z-scores at 10,000 rows: {:.2f}", worst));
 }
 
-TEST_CASE("monte carlo: quantiles of saturation") {
+TEST_CASE("monte carlo: quantiles of saturation" * doctest::skip(kSanitized)) {
   // E max p, E / median / p10 of ‖J‖_F, E lambda_max, share of rows with ‖J‖_F < 1e-3
   const struct {
     Index keys;

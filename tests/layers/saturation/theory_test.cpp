@@ -133,7 +133,7 @@ TEST_CASE("theory: limits far below and far above the freezing point") {
   CHECK(theory::frozen_sum_squares(2 * theory::freezing_point(128), 128) == doctest::Approx(0.5));
 }
 
-TEST_CASE("theory: queries of finite width") {
+TEST_CASE("theory: queries of finite width" * doctest::skip(kSanitized)) {
   // Against rows with every element drawn.
   for (const auto& [width, scale, rows] : {std::tuple{4, 1.0, 3000}, {4, 0.5, 3000}, {32, 1.0, 500}}) {
     Rng rng(7);
