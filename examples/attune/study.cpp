@@ -71,7 +71,7 @@ Command study_command() {
                    {"attune study saturation --axes \"d=64 rule=1,1/sqrt seed=1,2,3\"",
                     "a sweep of your own"}},
       .operands = {{"NAME", "which study; list says what there are"}},
-      .options = {{"--quick", "", "twenty seconds on two cores instead of two minutes", {}},
+      .options = {{"--quick", "", "twenty seconds on two cores instead of three minutes", {}},
                   {"--full", "", "a quarter of an hour", {}},
                   {"--axes", "AXES", "your own sweep: \"axis=value,value axis=value\", all combinations", {}},
                   {"--out", "DIR", "where to write [studies/NAME]", {}}},
