@@ -238,3 +238,21 @@ TEST_CASE("dev alone lists every word that it knows") {
   }
   CHECK(words >= 14);
 }
+
+TEST_CASE("dev: every function that it calls is there") {
+  std::string scripts = text_of(ATTUNE_SOURCE_DIR "/dev");
+  for (const auto& file : fs::directory_iterator(ATTUNE_SOURCE_DIR "/cmake/dev"))
+    if (file.path().extension() == ".sh") scripts += text_of(file.path());
+  std::istringstream lines(scripts);
+  int calls = 0;
+  for (std::string line; std::getline(lines, line);) {  // a call is a line that begins with a name such as run_tests
+    std::string name;
+    std::istringstream(line) >> name;
+    const bool is_call = !line.empty() && line.front() == ' ' && name.find('_') != std::string::npos &&
+                         name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
+    if (!is_call) continue;
+    CHECK_MESSAGE(scripts.find("\n" + name + "() {") != std::string::npos, name);
+    ++calls;
+  }
+  CHECK(calls >= 30);
+}
