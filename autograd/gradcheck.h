@@ -88,15 +88,15 @@ struct GradcheckReport {
 GradcheckReport gradcheck(const std::function<Var(std::span<const Var>)>& f, std::span<Tensor* const> inputs,
                           const GradcheckOptions& options = {});
 
-// The same for a lambda of one to four Vars.
+// The same for a lambda of as many Vars as there are inputs: gradcheck(f, tensor({1, 2}, f64)).
 template <class F, class... Tensors>
-  requires(std::is_same_v<Tensors, Tensor> && ...)
-GradcheckReport gradcheck(F&& f, Tensors&... inputs) {
+  requires(std::is_same_v<std::remove_reference_t<Tensors>, Tensor> && ...)
+GradcheckReport gradcheck(F&& f, Tensors&&... inputs) {
   return gradcheck(GradcheckOptions{}, std::forward<F>(f), inputs...);
 }
 template <class F, class... Tensors>
-  requires(std::is_same_v<Tensors, Tensor> && ...)
-GradcheckReport gradcheck(const GradcheckOptions& options, F&& f, Tensors&... inputs) {
+  requires(std::is_same_v<std::remove_reference_t<Tensors>, Tensor> && ...)
+GradcheckReport gradcheck(const GradcheckOptions& options, F&& f, Tensors&&... inputs) {
   Tensor* const list[] = {&inputs...};
   const auto spread = [&](std::span<const Var> vars) {
     return [&]<std::size_t... i>(std::index_sequence<i...>) { return f(vars[i]...); }

@@ -1,11 +1,14 @@
 // Parameter: a value that training changes, and its gradient. And what one does with all parameters of a model.
 //
 // A model is any struct with a visitor `each(visit)` that calls visit("name", member) for its parameters and for the
-// structs that hold more of them. Once will do: for_each_parameter walks constant models by the same each().
+// structs that hold more of them, or containers of either, whose elements are "name.0" and so on, or an optional one.
+// Once will do: for_each_parameter walks constant models by the same each().
 #pragma once
 
 #include <memory>
+#include <ranges>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -84,10 +87,16 @@ struct PathVisitor {
 
   template <class Member>
   void operator()(const std::string& name, Member& member) const {
-    if constexpr (!std::is_same_v<std::remove_const_t<Member>, Parameter>) member.each(PathVisitor{f, prefix + name + "."});
-    else if (!member.exists()) return;
-    else if constexpr (constant) f(prefix + name, std::as_const(member));
-    else f(prefix + name, member);
+    if constexpr (std::is_same_v<std::remove_const_t<Member>, Parameter>) {
+      if (member.exists()) f(prefix + name, static_cast<std::conditional_t<constant, const Parameter&, Parameter&>>(member));
+    } else if constexpr (std::ranges::range<Member>) {
+      std::size_t i = 0;
+      for (auto& element : member) (*this)(name + "." + std::to_string(i++), element);
+    } else if constexpr (requires { static_cast<bool>(member), *member; }) {
+      if (member) (*this)(name, *member);
+    } else {
+      member.each(PathVisitor{f, prefix + name + "."});
+    }
   }
 };
 }  // namespace detail

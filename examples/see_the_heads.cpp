@@ -53,10 +53,7 @@ struct AttentionOnly {
 
   void each(auto&& visit) {
     visit("token", token), visit("position", position);
-    for (std::size_t i = 0; i < layers.size(); ++i) {
-      visit("norms." + std::to_string(i), norms[i]);
-      visit("layers." + std::to_string(i), layers[i]);
-    }
+    visit("norms", norms), visit("layers", layers);
     visit("norm", norm), visit("out", out);
   }
 

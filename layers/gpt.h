@@ -3,7 +3,7 @@
 // Letters in shapes: B batch, T tokens, C width, V vocabulary.
 #pragma once
 
-#include <string>
+#include <optional>
 #include <vector>
 
 #include "attune/layers/embedding.h"
@@ -74,7 +74,7 @@ struct Gpt {
   void each(auto&& visit) {
     visit("token", token);
     visit("position", position);
-    for (std::size_t i = 0; i < blocks.size(); ++i) visit("blocks." + std::to_string(i), blocks[i]);
+    visit("blocks", blocks);
     visit("norm", norm);
     visit("head", head);
   }

@@ -192,19 +192,17 @@ Figure collapse(const std::vector<Result>& results) {
         mean.y.push_back(std::max(r, 1e-17));
     if (mean.y.empty()) continue;
     lines.push_back(mean);
-    std::vector<std::string> ours = {variant.title}, theirs = {"reference"};
-    bool missed = false;
+    std::vector<ReportCell> ours = {variant.title}, theirs = {"reference"};
+    bool any_missed = false;
     for (std::size_t i = 0; i < std::size(kShown); ++i) {
       const double mine = typical(results, variant.name, "1", kShown[i]), reference = variant.reference[i];
       const auto range = range_of(results, variant.name, kShown[i]);
-      ours.push_back(fmt::format("{:.2g}", mine));
       theirs.push_back(reference > 0 ? fmt::format("{:.2g}", reference) : "");
       // A draw's course differs much from another's: the reference, one draw, should lie among ours.
-      if (reference > 1e-3 && (reference > 1.1 * range.second || reference < range.first / 1.1))
-        missed = true;
+      const bool missed = reference > 1e-3 && (reference > 1.1 * range.second || reference < range.first / 1.1);
+      ours.push_back({fmt::format("{:.2g}", mine), missed}), any_missed |= missed;
     }
-    if (missed) table.bad.push_back(table.rows.size());
-    if (missed)
+    if (any_missed)
       figure.misses.push_back(
           fmt::format("{}: the reference lies outside of our draws, where it is above 10⁻³.", variant.title));
     table.rows.push_back(ours), table.rows.push_back(theirs);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 
 namespace attune::studies {
@@ -53,7 +54,7 @@ table { border-collapse: collapse; font-size: 0.82rem; font-variant-numeric: tab
 th, td { padding: 0.25rem 0.8rem 0.25rem 0; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; }
 th.text, td.text, th:first-child, td:first-child { text-align: left; }
 th { color: var(--soft); font-weight: 500; }
-tr.bad td { color: var(--bad); font-weight: 600; }
+td.bad { color: var(--bad); font-weight: 600; }
 .methods { margin-top: 3.6rem; padding: 1.4rem 1.6rem; background: var(--panel); border-radius: 10px; }
 .methods dl { display: grid; grid-template-columns: max-content 1fr; gap: 0.25rem 1.2rem; margin: 0.8rem 0 0;
   font-size: 0.88rem; }
@@ -79,11 +80,10 @@ std::string paragraph(std::string_view style, std::string_view text) {
 
 // Columns of words stand at the left.
 bool is_text(const ReportTable& table, std::size_t column) {
-  bool words = false;
-  for (const auto& row : table.rows)
-    if (column < row.size() && !row[column].empty())
-      words |= std::isalpha(static_cast<unsigned char>(row[column][0])) != 0 && row[column] != "never";
-  return words;
+  return std::any_of(table.rows.begin(), table.rows.end(), [&](const std::vector<ReportCell>& row) {
+    const std::string text = column < row.size() ? row[column].text : "";
+    return !text.empty() && std::isalpha(static_cast<unsigned char>(text[0])) != 0 && text != "never";
+  });
 }
 
 // The table alone.
@@ -95,12 +95,12 @@ std::string cells_of(const ReportTable& table) {
                         svg_escape(table.columns[k]));
   text += "</tr></thead>\n<tbody>\n";
   for (std::size_t i = 0; i < table.rows.size(); ++i) {
-    bool bad = false;
-    for (const std::size_t row : table.bad) bad |= row == i;
-    text += bad ? "<tr class=\"bad\">" : "<tr>";
-    for (std::size_t k = 0; k < table.rows[i].size(); ++k)
-      text += fmt::format("<td{}>{}</td>", is_text(table, k) ? " class=\"text\"" : "",
-                          svg_escape(table.rows[i][k]));
+    text += "<tr>";
+    for (std::size_t k = 0; k < table.rows[i].size(); ++k) {
+      const ReportCell& cell = table.rows[i][k];
+      constexpr const char* kClasses[2][2] = {{"", " class=\"bad\""}, {" class=\"text\"", " class=\"text bad\""}};
+      text += fmt::format("<td{}>{}</td>", kClasses[is_text(table, k)][cell.missed], svg_escape(cell.text));
+    }
     text += "</tr>\n";
   }
   return text + "</tbody></table></div>\n";
@@ -109,8 +109,8 @@ std::string cells_of(const ReportTable& table) {
 // Under its title; a long one folds into it.
 std::string text_of(const ReportTable& table) {
   if (table.rows.size() <= 12) return paragraph("table-title", table.title) + cells_of(table);
-  const std::string bad =
-      table.bad.empty() ? "" : fmt::format(", <span class=\"bad\">{} in red</span>", table.bad.size());
+  const std::size_t missed = table.missed();
+  const std::string bad = missed == 0 ? "" : fmt::format(", <span class=\"bad\">{} in red</span>", missed);
   return fmt::format("<details>\n<summary>{} <span class=\"count\">({} rows{})</span></summary>\n{}</details>\n",
                      svg_escape(table.title), table.rows.size(), bad, cells_of(table));
 }
@@ -146,6 +146,13 @@ std::string methods(const Report& report) {
 }
 
 }  // namespace
+
+std::size_t ReportTable::missed() const {
+  std::size_t count = 0;
+  for (const auto& row : rows)
+    for (const ReportCell& cell : row) count += cell.missed;
+  return count;
+}
 
 std::string html(const Report& report) {
   std::string text =

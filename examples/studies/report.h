@@ -20,12 +20,22 @@ struct Panel {
   std::string group = {};  // starts a new row, under this heading, where it is another than the last panel's
 };
 
+// In red, where its number misses what it is compared with.
+struct ReportCell {
+  std::string text;
+  bool missed = false;
+
+  ReportCell(std::string what, bool red = false) : text(std::move(what)), missed(red) {}
+  ReportCell(const char* what) : text(what) {}
+};
+
 // Where it has more than twelve rows a reader has to unfold it.
 struct ReportTable {
   std::string title = {};
   std::vector<std::string> columns = {};
-  std::vector<std::vector<std::string>> rows = {};
-  std::vector<std::size_t> bad = {};  // rows that miss what they are compared with: in red
+  std::vector<std::vector<ReportCell>> rows = {};
+
+  std::size_t missed() const;  // how many cells are red
 };
 
 // One figure: what it is, its pictures side by side as far as there is room, what is seen, and what it is

@@ -126,14 +126,13 @@ ReportTable steps_table(const Results& results) {
     const bool good = row.low >= reference::kNever
                           ? !std::isfinite(ours)
                           : ours > 0.8 * row.low && (row.high >= reference::kNever || ours < 1.2 * row.high);
-    if (!good) table.bad.push_back(table.rows.size());
     const std::string theirs =
         row.low >= reference::kNever ? "never"
         : row.low == row.high
             ? steps_text(row.low)
             : fmt::format("{:.0f} … {}", row.low, row.high >= reference::kNever ? "never" : steps_text(row.high));
     table.rows.push_back({optimizer_title(row.optimizer), rule_title(row.rule), std::to_string(row.width),
-                          steps_of_seeds(chosen), steps_text(ours), theirs});
+                          steps_of_seeds(chosen), {steps_text(ours), !good}, theirs});
   }
   return table;
 }
@@ -157,10 +156,10 @@ Figure heat_figure(const Results& results) {
   figure.references = {std::string(kReference) +
                        " Both count the first step at which an exponential average (0.9) of the batches' "
                        "accuracy reaches 0.9."};
-  if (!table.bad.empty())
+  if (const std::size_t missed = table.missed(); missed > 0)
     figure.misses.push_back(
         fmt::format("{} of {} medians (red in the table) lie more than a fifth outside of the reference's range.",
-                    table.bad.size(), table.rows.size()));
+                    missed, table.rows.size()));
   figure.tables.push_back(std::move(table));
   return figure;
 }

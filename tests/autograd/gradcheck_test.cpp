@@ -101,6 +101,10 @@ TEST_CASE("the worst element is named, with both sides") {
   CHECK(text.find("WRONG", text.find("input 1")) == std::string::npos);
 }
 
+TEST_CASE("an input may be made on the spot") {
+  CHECK(gradcheck([](Var v, Var w) { return exp(v) * w; }, tensor({0.5, 2}, f64), tensor({-1, 3}, f64)).passed());
+}
+
 TEST_CASE("B44 b: a softmax whose rule returns zeros fails, since the upstream gradient is not all ones") {
   Tensor x = tensor({0.1, 0.9}, f64);
   const auto broken = [](Var v) {

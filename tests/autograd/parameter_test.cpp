@@ -4,8 +4,11 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -54,6 +57,18 @@ struct Tied {
 struct Mixed {
   Parameter single{tensor({1})}, wide{tensor({1}, f64)};
   void each(auto&& visit) { visit("single", single), visit("wide", wide); }
+};
+
+// Layers in all that may hold them.
+struct Deep {
+  std::vector<Pair> pairs;
+  std::array<Parameter, 2> gains{Parameter(tensor({1})), Parameter(tensor({2}))};
+  std::optional<Pair> head;
+  std::unique_ptr<Parameter> scale = std::make_unique<Parameter>(tensor({3}));
+  std::vector<std::vector<Parameter>> grid;
+  void each(auto&& visit) {
+    visit("pairs", pairs), visit("gains", gains), visit("head", head), visit("scale", scale), visit("grid", grid);
+  }
 };
 
 struct Nothing {
@@ -188,6 +203,21 @@ TEST_CASE("a model's parameters are walked in order, by their paths, const or no
   REQUIRE(list.states().size() == 3);
   CHECK(model.pair.left.name() == "pair.left");
   CHECK(model.last.name() == "last");
+}
+
+TEST_CASE("containers are walked by their elements' numbers, and what is optional where it is there") {
+  Deep model;
+  const auto paths = [&] {
+    std::vector<std::string> list;
+    for_each_parameter(std::as_const(model), [&](const std::string& path, const Parameter&) { list.push_back(path); });
+    return list;
+  };
+  CHECK(paths() == std::vector<std::string>{"gains.0", "gains.1", "scale"});
+  model.pairs.resize(2), model.head.emplace(), model.grid.resize(1);
+  model.grid[0].emplace_back(tensor({4}));
+  CHECK(paths() == std::vector<std::string>{"pairs.0.left", "pairs.0.right", "pairs.1.left", "pairs.1.right", "gains.0",
+                                            "gains.1", "head.left", "head.right", "scale", "grid.0.0"});
+  CHECK(parameter_count(model) == 3 * 5 + 2 + 1 + 1);
 }
 
 TEST_CASE("a parameter that is shared is listed once") {
