@@ -36,6 +36,19 @@ void RecordLog::note(std::uint32_t node, const std::source_location& where) {
 
 void detail::forget(RecordLog* log) { delete log; }
 
+namespace {
+
+// The path of the layer; or, where none said its own, which parameter was the last that came before.
+std::string path_of(const ScopeState& scope, const RecordLog::Place& place) {
+  if (!place.path.empty()) return place.path;
+  for (std::uint32_t node = place.node; node-- > scope.first_node;)
+    if (const detail::ParameterState* parameter = workspace().node(node).parameter; parameter && !parameter->name.empty())
+      return "after " + parameter->name;
+  return "";
+}
+
+}  // namespace
+
 std::string detail::place_of(const ScopeState& scope, std::uint32_t node) {
   if (!scope.log) return "";
   const auto& places = scope.log->places;
@@ -44,8 +57,9 @@ std::string detail::place_of(const ScopeState& scope, std::uint32_t node) {
   if (found == places.end() || found->node != node) return "";
   std::string_view file = found->where.file_name();
   file = file.substr(file.find_last_of('/') + 1);
-  if (file.empty()) return found->path;
-  return fmt::format("{}{}{}:{}", found->path, found->path.empty() ? "" : ", ", file, found->where.line());
+  const std::string path = path_of(scope, *found);
+  if (file.empty()) return path;
+  return fmt::format("{}{}{}:{}", path, path.empty() ? "" : ", ", file, found->where.line());
 }
 
 namespace {

@@ -165,7 +165,7 @@ struct RecordLog {
 };
 // Out of the way of tapes that have none.
 [[gnu::noinline, gnu::cold]] void forget(RecordLog* log);
-// "blocks.1.mlp, gelu.h:12"; empty where nothing is known.
+// "blocks.1.mlp, gelu.h:12"; "after up.weight, gelu.h:12" where no layer said its path; empty where nothing is known.
 std::string place_of(const ScopeState& scope, std::uint32_t node);
 
 struct ScopeState {

@@ -27,7 +27,8 @@ struct Score {
   }
 };
 
-// logits [..., T, V], targets i32 [..., T]. The first of equal logits counts as the largest; a row with a NaN is wrong.
+// logits [..., T, V], targets i32 [..., T]. A classifier's logits [B, V] and labels [B] are one sequence: the share of
+// those that it gets right is token_accuracy(). The first of equal logits counts as the largest; a row with a NaN is wrong.
 Score score_of(const ConstView& logits, const ConstView& targets, Index ignored = -100);
 
 // Of model(inputs) -> logits, without gradients, `at_once` sequences at a time.

@@ -256,3 +256,15 @@ TEST_CASE("a report names the layer and the line where a tape remembers them") {
     }
   }
 }
+
+TEST_CASE("where no layer says its path, a report names the last parameter before the op") {
+  Pair model;
+  flatten(model);
+  Tape tape({.places = true});
+  const Var a = model.a;
+  const Var cut = detach(a * 2);
+  tape.backward(sum(cut) + sum(Var(model.b)));
+  const ParameterReport line = tape.report()[0];
+  CHECK(line.parameter == "a");
+  CHECK(line.place.find("after a, ") == 0);
+}

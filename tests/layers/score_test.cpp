@@ -37,6 +37,12 @@ TEST_CASE("B47: score: where nothing is asked, shares are 0") {
   CHECK(score.token_accuracy() == 0);
 }
 
+TEST_CASE("score: of a classifier, the share of labels") {
+  const auto always_one = [](Var inputs) { return Var(saying({1, 1, 1}, {inputs.size(0), 2})); };
+  const Batch batch{zeros({3, 5}, i32), tensor({1, 0, 1}, i32)};
+  CHECK(score(always_one, batch).token_accuracy() == doctest::Approx(2.0 / 3));
+}
+
 TEST_CASE("score: of equal logits the first counts, and a NaN is wrong wherever it stands") {
   const auto right = [](const Tensor& logits, double target) {
     return score_of(logits, tensor({target}, i32)).right_tokens == 1;
