@@ -136,15 +136,14 @@ struct Parsed {
   std::vector<std::string> known;
   if (!command) {
     for (const Command& each : commands()) known.push_back(each.name);
-    known.insert(known.end(), {"--help", "--version"});
-    refuse("{}: no such {}; did you mean {}? See attune --help", word, word.starts_with("-") ? "option" : "command",
-           nearest_names(word, known, 1).front());
+    known.insert(known.end(), {"--help", "--version", "--manual"});
+    refuse("{}: {} See attune --help", word, no_such(word.starts_with("-") ? "option" : "command", word, known, 0));
   }
   if (!word.starts_with("-")) refuse("{}: one word too many; see attune {} --help", word, command->name);
   for (const std::vector<Option>& options : {command->options, kCommon})
     for (const Option& option : options) known.push_back(option.name);
-  refuse("{}: no such option; did you mean {}? See attune {} --help", word.substr(0, word.find('=')),
-         nearest_names(word.substr(0, word.find('=')), known, 1).front(), command->name);
+  const std::string name = word.substr(0, word.find('='));
+  refuse("{}: {} See attune {} --help", name, no_such("option", name, known, 0), command->name);
 }
 
 class Parser {

@@ -44,7 +44,7 @@ const std::vector<std::string> kRecipeOptions = {"--preset", "--layers", "--head
 constexpr Index kMeterEvery = 20;
 
 Recipe read_recipe(const Arguments& a, const std::string& task) {
-  const std::string preset = a.has("--preset") ? one_of("--preset", a.text("--preset"), preset_names()) : "";
+  const std::string preset = a.has("--preset") ? one_of("--preset", "preset", a.text("--preset"), preset_names()) : "";
   Recipe r = recipe_of(task, preset);
   if (a.has("--context") && task != "text")
     refuse("--context {}: {} has {} tokens of its own; --context is for text", a.text("--context"), task, r.context);
@@ -344,7 +344,7 @@ class Run {
 
 int start(const Arguments& a) {
   if (a.operands.empty()) refuse("give a task: attune train copy, or one of {}", fmt::join(task_names(), ", "));
-  const std::string task = one_of("task", a.operands.front(), task_names());
+  const std::string task = one_of("", "task", a.operands.front(), task_names());
   RunConfig config;
   config.task = task;
   config.recipe = read_recipe(a, task);

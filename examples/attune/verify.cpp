@@ -120,7 +120,7 @@ std::vector<OpSample> samples_of(const Arguments& a) {
   if (!a.has("--op")) return samples;
   std::vector<std::string> names;
   for (const OpSample& sample : samples) names.push_back(sample.name);
-  const std::string wanted = one_of("--op", a.text("--op"), names);
+  const std::string wanted = one_of("--op", "op", a.text("--op"), names);
   std::erase_if(
       samples, [&](const OpSample& sample) { return sample.name != wanted && !sample.name.starts_with(wanted + ","); });
   return samples;
@@ -314,7 +314,7 @@ int draw_curve(const Arguments& a) {
   std::vector<OpSample> samples = op_samples();
   std::vector<std::string> names;
   for (const OpSample& sample : samples) names.push_back(sample.name);
-  const std::string name = one_of("--curve", a.text("--curve"), names);
+  const std::string name = one_of("--curve", "op", a.text("--curve"), names);
   const OpSample& sample = samples[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
   const VCurve curve = v_curve(sample);
   const show::Series series[] = {curve.truncation, curve.rounding, curve.one, curve.two};  // later ones lie on top

@@ -216,9 +216,9 @@ TEST_CASE("dev: called wrongly, it says what there is, and ends with 2") {
   const Machine machine;
   const Result unknown = machine.dev("tset"), preset = machine.dev("build fast");
   CHECK(unknown.status == 2);
-  CHECK(unknown.says("There is no word 'tset'."));
+  CHECK(unknown.says("tset: no such word"));
   CHECK(preset.status == 2);
-  CHECK(preset.says("build: 'fast' is not one of release, debug,"));
+  CHECK(preset.says("fast: no such preset. There are release, debug,"));
 }
 
 TEST_CASE("dev bench: without a name those that take seconds; with a wrong one it says what there is") {
