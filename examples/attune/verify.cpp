@@ -7,6 +7,7 @@
 #include "attune/examples/show/plot.h"
 #include "attune/examples/show/progress.h"
 #include "attune/examples/show/table.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "json.h"
 #include "mutants.h"
@@ -52,14 +53,15 @@ class Report {
                                 : line.verdict == Verdict::wrong ? show::Style::red
                                                                  : show::Style::yellow;
       table.row({line.name, line.shape, digits(line.forward), digits(line.differences), digits(line.single),
-                 show::paint(out, style, line.verdict == Verdict::wrong ? "WRONG" : word_of(line.verdict)) +
-                     (line.why.empty() ? "" : ": " + line.why)});
+                 show::paint(out, style, line.verdict == Verdict::wrong ? "WRONG" : word_of(line.verdict))});
     }
     std::string page = table.text(out) +
                        "\nDigits in which the gradient agrees with forward mode, which is exact; with\n"
                        "differences of the values, as many as these have; and in f32 with f64 (where\n"
                        "there are parameters to cast).\n";
-    for (const std::string& note : notes_) page += "\n" + note + "\n";
+    for (const Line& line : lines_)
+      if (!line.why.empty()) page += "\n" + wrapped(line.name + ": " + line.why, 2) + "\n";
+    for (const std::string& note : notes_) page += "\n" + wrapped(note, 2) + "\n";
     page += fmt::format("\n{} of {} right", count(Verdict::right), lines_.size());
     if (const auto wrong = count(Verdict::wrong)) page += fmt::format(", {} WRONG", wrong);
     if (const auto untold = count(Verdict::cannot_tell)) page += fmt::format(", {} could not be told", untold);
@@ -326,7 +328,7 @@ int draw_curve(const Arguments& a) {
                                   .height = 18};
   fmt::print("{}", show::line_plot(series, options, a.out()));
   const auto best = std::min_element(curve.two.y.begin(), curve.two.y.end());
-  fmt::print("\nThe best step is {:.0e}, and leaves {:.1f} digits. Larger ones err by h², smaller ones by rounding.\n",
+  fmt::print("\nThe best step is {:.0e}, and leaves {:.1f} digits.\nLarger ones err by h², smaller ones by rounding.\n",
              curve.two.x[static_cast<std::size_t>(best - curve.two.y.begin())], digits_of(*best));
   if (a.has("--svg")) write_picture(a.text("--svg"), show::svg_line_plot(series, options).text(options.title));
   return kDone;

@@ -205,6 +205,24 @@ TEST_CASE("help: of all and of each command, with examples, in 80 columns and wi
   for (const std::string& command : kCommands) CHECK(contains(folder.good({}), "\n  " + command + " "));
 }
 
+TEST_CASE("what commands print fits into 80 columns") {
+  const Folder folder;
+  for (const Words& words :
+       std::vector<Words>{{"train", "copy", "--preset", "tiny", "--steps", "200", "--batch", "1", "--out", "run"},
+                          {"inspect", "run"},
+                          {"inspect", "run", "--layer", "0"},
+                          {"verify", "run"},
+                          {"verify", "--op", "attention"},
+                          {"verify", "--mutants", "--op", "add"},
+                          {"verify", "--curve", "exp"},
+                          {"study", "list"},
+                          {"bench", "--seconds", "0.01"}}) {
+    std::istringstream lines(folder.good(words));
+    for (std::string line; std::getline(lines, line);)
+      CHECK_MESSAGE(attune::show::columns(line) <= 80, fmt::format("{}: {}", fmt::join(words, " "), line));
+  }
+}
+
 TEST_CASE("version: a number of three parts") {
   const Folder folder;
   const std::string version = folder.good({"--version"});
