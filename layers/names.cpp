@@ -1,5 +1,7 @@
 #include "attune/layers/names.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -52,6 +54,14 @@ std::vector<std::string> nearest_names(std::string_view name, std::span<const st
   std::vector<std::string> nearest;
   for (std::size_t i = 0; i < std::min(count, sorted.size()); ++i) nearest.push_back(sorted[i].second);
   return nearest;
+}
+
+std::string no_such(std::string_view kind, std::string_view name, std::span<const std::string> names,
+                    std::size_t most) {
+  std::string text = fmt::format("no such {}", kind);
+  if (names.empty()) return text;
+  text += fmt::format("; did you mean {}?", nearest_names(name, names, 1).front());
+  return names.size() > most ? text : text + fmt::format(" There are {}", fmt::join(names, ", "));
 }
 
 }  // namespace attune

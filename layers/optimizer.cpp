@@ -79,9 +79,7 @@ void Optimizer::assign_groups() {
       slot.group = g;
       takes = true;
     }
-    if (!matches)
-      check(false, "{}: group '{}' matches no parameter; there are {}", name_, group.match,
-            fmt::format("{}", fmt::join(nearest_names(group.match, names), ", ")));
+    if (!matches) check(false, "{}: group '{}': {}", name_, group.match, no_such("parameter", group.match, names));
     check(takes, "{}: group '{}' matches only parameters that an earlier group has", name_, group.match);
   }
 }

@@ -11,6 +11,7 @@
 
 #include "attune/autograd/op.h"
 #include "attune/layers/tap.h"
+#include "attune/lib/wrap.h"
 
 namespace attune {
 namespace {
@@ -342,10 +343,57 @@ class Verification {
 
 double digits_of(double error) { return error > 0 ? std::clamp(-std::log10(error), 0.0, 16.0) : 16; }
 
-std::string verdict_of(const VerifiedParameter& p) {
-  if (p.verdict == Verdict::wrong) return "WRONG: " + p.why;
-  if (p.verdict == Verdict::cannot_tell) return "cannot tell: " + p.why;
-  return fmt::format("right, {:.0f} digits", std::floor(p.digits()));
+// ---- The report, in 80 columns
+
+// A parameter's numbers, as text; errors are rounded, as their size is what counts.
+struct ReportLine {
+  std::string name, shape, largest, forward, differences, bar, single, verdict;
+
+  explicit ReportLine(const VerifiedParameter& p)
+      : name(p.name), shape(fmt::format("{}", fmt::join(p.shape, "x"))), largest(fmt::format("{:.0e}", p.largest)) {
+    forward = differences = bar = single = verdict = "-";
+    if (p.verdict == Verdict::cannot_tell) return;
+    forward = fmt::format("{:.0e}{}", p.forward_error, p.every_element ? "" : "*");
+    differences = fmt::format("{:.0e}", p.differences_error), bar = fmt::format("{:.0e}", p.bar);
+    single = fmt::format("{:.1f}", p.single_digits());
+    verdict = p.verdict == Verdict::right ? "right" : "WRONG";
+  }
+  ReportLine()
+      : name("parameter"),
+        shape("shape"),
+        largest("|g|"),
+        forward("forward"),
+        differences("diffs"),
+        bar("bar"),
+        single("f32") {}
+
+  // A name that is too long stands above its numbers.
+  std::string text(std::size_t name_width, std::size_t shape_width) const {
+    const bool is_long = name.size() > name_width;
+    return fmt::format("{}{:<{}}  {:>{}}  {:>5}  {:>7}  {:>5}  {:>5}  {:>4}{}", is_long ? name + "\n" : "",
+                       is_long ? "" : name, name_width, shape, shape_width, largest, forward, differences, bar, single,
+                       verdict.empty() ? "" : "  " + verdict);
+  }
+};
+
+std::string table_of(const std::vector<VerifiedParameter>& parameters) {
+  std::vector<ReportLine> lines(1);
+  for (const VerifiedParameter& p : parameters) lines.emplace_back(p);
+  std::size_t name_width = 0, shape_width = 0;
+  for (const ReportLine& line : lines) {
+    name_width = std::max(name_width, line.name.size());
+    shape_width = std::max(shape_width, line.shape.size());
+  }
+  const std::size_t others = 2 + shape_width + 43;  // 43: what stands behind the shape
+  name_width = std::max<std::size_t>(9, std::min(name_width, 80 - std::min<std::size_t>(others, 80)));
+  std::string text = lines[0].text(name_width, shape_width);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const VerifiedParameter& p = parameters[i];
+    text += "\n" + lines[i + 1].text(name_width, shape_width);
+    if (p.verdict != Verdict::right)
+      text += "\n" + wrapped(fmt::format("  {}: {}", p.verdict == Verdict::wrong ? "WRONG" : "cannot tell", p.why), 4);
+  }
+  return text;
 }
 
 }  // namespace
@@ -380,29 +428,22 @@ double VerifyReport::differences_error() const {
 }
 
 std::string VerifyReport::text() const {
-  if (!failure.empty()) return "verify: " + failure;
-  std::size_t width = 9;
-  for (const auto& p : parameters) width = std::max(width, p.name.size());
-  std::string text = ops.passed() ? "" : ops.text() + "\n\n";  // what is wrong comes first
-  text += fmt::format("{:<{}}  {:>10}  {:>8}  {:>8}  {:>11}  {:>6}  {:>10}", "parameter", width, "shape", "max |g|",
-                                 "forward", "differences", "bar", "f32 digits");
-  for (const auto& p : parameters) {
-    const bool told = p.verdict != Verdict::cannot_tell;
-    text += fmt::format("\n{:<{}}  {:>10}  {:>8.2e}  {:>8}  {:>11}  {:>6}  {:>10}  {}", p.name, width,
-                        fmt::format("{}", p.shape), p.largest,
-                        told ? fmt::format("{:.1e}{}", p.forward_error, p.every_element ? "" : "*") : "-",
-                        told ? fmt::format("{:.1e}", p.differences_error) : "-",
-                        told ? fmt::format("{:.0e}", p.bar) : "-", told ? fmt::format("{:.1f}", p.single_digits()) : "-",
-                        verdict_of(p));
-  }
+  if (!failure.empty()) return wrapped("verify: " + failure, 2);
+  const std::string each_op = wrapped(ops.text(), 2);
+  std::string text = ops.passed() ? "" : each_op + "\n\n";  // what is wrong comes first
+  text += table_of(parameters);
   if (miss_probability > 0)
-    text += fmt::format("\n* by random projections: an element that is off by a thousandth of the largest is missed with a "
-                        "probability of at most {:.0e}",
-                        miss_probability);
-  text += "\nforward, differences: how far the gradient is from them; bar: how far differences may be off by themselves";
-  if (ops.passed()) text += "\n" + ops.text();
-  for (const ParameterReport& line : severed) text += "\nsevered: " + line.text();
-  for (const std::string& note : notes) text += "\nnote: " + note;
+    text +=
+        "\n" + wrapped(fmt::format("* by random projections: an element that is off by a thousandth of the largest is "
+                                   "missed with a probability of at most {:.0e}",
+                                   miss_probability));
+  text += "\n" + wrapped(
+                     "|g|: the largest element; forward, diffs: how far the gradient is from forward mode and from "
+                     "differences; bar: how far differences may be off by themselves; f32: digits of the kernels that "
+                     "train");
+  if (ops.passed()) text += "\n" + each_op;
+  for (const ParameterReport& line : severed) text += "\n" + wrapped("severed: " + line.text(), 2);
+  for (const std::string& note : notes) text += "\n" + wrapped("note: " + note, 2);
   return text;
 }
 

@@ -57,23 +57,33 @@ print_table() {
     --source-file='*/autograd/ops/*_test.cpp,*/layers/attention_test.cpp,*/layers/layers_table_test.cpp'
 }
 
-# The programs of bench/: tape_bench for "tape", ulp for "ulp".
-benchmarks() { for source in bench/*_bench.cpp; do basename "$source" _bench.cpp; done | tr '\n' ' '; }
+# The programs of bench/, those with a main(): tape_bench for "tape", ulp for "ulp". The ones called _bench take seconds.
+benchmarks() {
+  grep -lE '^int main' bench/*.cpp | while read -r source; do
+    name=${source##*/}
+    name=${name%.cpp}
+    printf '%s ' "${name%_bench}"
+  done
+}
 benchmark() { if [ -f "bench/$1_bench.cpp" ]; then echo "$1_bench"; else echo "$1"; fi; }
+quick_benchmarks() { for name in $(benchmarks); do [ ! -f "bench/${name}_bench.cpp" ] || printf '%s ' "$name"; done; }
 
 # build_benchmarks [NAME ...], and run_benchmarks the same: all that take seconds, or NAME alone.
 build_benchmarks() {
   if [ $# -gt 0 ]; then
-    [ -f "bench/$(benchmark "$1").cpp" ] || misuse "There is no benchmark '$1'; there are: $(benchmarks)"
+    case " $(benchmarks)" in
+      *" $1 "*) ;;
+      *) misuse "$1: no such benchmark. There are $(benchmarks | sed 's/ $//; s/ /, /g')" ;;
+    esac
     configure_and_build release "$(benchmark "$1")"
   else
     # shellcheck disable=SC2046  # a list
-    configure_and_build release $(for name in $(benchmarks); do benchmark "$name"; done)
+    configure_and_build release $(for name in $(quick_benchmarks); do benchmark "$name"; done)
   fi
 }
 
 run_benchmarks() {
-  names=${1:-$(benchmarks)}
+  names=${1:-$(quick_benchmarks)}
   [ $# -eq 0 ] || shift
   for name in $names; do
     program=build/release/bin/$(benchmark "$name")

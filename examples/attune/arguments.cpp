@@ -62,11 +62,10 @@ double Arguments::number(const std::string& name, double otherwise, const Interv
 show::Terminal Arguments::out() const { return show::terminal(STDOUT_FILENO, plain); }
 show::Terminal Arguments::err() const { return show::terminal(STDERR_FILENO, plain); }
 
-std::string one_of(const std::string& what, const std::string& name, std::span<const std::string> names) {
+std::string one_of(const std::string& option, const std::string& kind, const std::string& name,
+                   std::span<const std::string> names) {
   if (std::find(names.begin(), names.end(), name) != names.end()) return name;
-  constexpr std::size_t most = 20;  // that one wants to read
-  refuse("{} {}: unknown; did you mean {}?{}", what, shown(name), nearest_names(name, names, 1).front(),
-         names.size() > most ? "" : fmt::format(" There are {}", fmt::join(names, ", ")));
+  refuse("{}{}: {}", option.empty() ? "" : option + " ", shown(name), no_such(kind, name, names));
 }
 
 std::string shell_word(const std::string& text) {

@@ -53,8 +53,10 @@ class Arguments {
   show::Terminal err() const;
 };
 
-// `name` if it is one of them; else an error: "--preset tinny: unknown; did you mean tiny? There are ...".
-std::string one_of(const std::string& what, const std::string& name, std::span<const std::string> names);
+// `name` if it is one of them; else an error: "--preset tinny: no such preset; did you mean tiny? There are ...". An
+// operand has no option.
+std::string one_of(const std::string& option, const std::string& kind, const std::string& name,
+                   std::span<const std::string> names);
 
 // For a shell: in quotation marks where it needs them.
 std::string shell_word(const std::string& text);

@@ -7,6 +7,7 @@
 #include "attune/examples/show/table.h"
 #include "attune/lib/kernels/gemm.h"
 #include "attune/lib/kernels/rows.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "peak.h"
 #include "problem.h"
@@ -69,7 +70,7 @@ void bench_step(double budget) {
     tape.backward(loss);
     optimizer.step();
   });
-  fmt::print("a training step of nanogpt-cpu ({} parameters, {} x {} tokens): {:.1f} ms, {} tokens/s\n",
+  fmt::print("a training step of nanogpt-cpu ({} parameters, {} x {} tokens):\n  {:.1f} ms, {} tokens/s\n",
              grouped(parameter_count(model)), r.batch, r.context, 1e3 * seconds,
              rate_text(static_cast<double>(r.batch * r.context) / seconds));
 }
@@ -77,9 +78,10 @@ void bench_step(double budget) {
 int run(const Arguments& a) {
   const double seconds = a.number("--seconds", 6, {0, 3600, true}, 6);
   const double core = bench::peak_gflops(), peak = core * threads();
-  fmt::print("{} thread{}, {}; fused multiply-adds: {:.1f} GFLOP/s on one core", threads(), threads() == 1 ? "" : "s",
-             row(), core);
-  fmt::print("{}\n\n", threads() > 1 ? fmt::format(", {:.1f} on all", peak) : "");
+  const std::string limit =
+      fmt::format("{} thread{}, {}; fused multiply-adds: {:.1f} GFLOP/s on one core{}", threads(),
+                  threads() == 1 ? "" : "s", row(), core, threads() > 1 ? fmt::format(", {:.1f} on all", peak) : "");
+  fmt::print("{}\n\n", wrapped(limit));
   bench_gemm(peak, seconds / 2, a.out());
   bench_step(seconds / 2);
   fmt::print("\nEach the best of several: other programs that run now make it less.\n");

@@ -136,7 +136,7 @@ std::string fish() {
 const std::vector<std::string> kShells = {"bash", "zsh", "fish"};
 
 int run(const Arguments& a) {
-  const std::string shell = one_of("shell", a.operands.front(), kShells);
+  const std::string shell = one_of("", "shell", a.operands.front(), kShells);
   const std::string script = shell == "bash" ? bash() : shell == "zsh" ? zsh() : fish();
   std::fwrite(script.data(), 1, script.size(), stdout);
   return kDone;

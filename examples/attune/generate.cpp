@@ -28,6 +28,8 @@ int run(const Arguments& a) {
   const std::uint64_t seed = a.seed("--seed", 1);
   const std::vector<std::int32_t> ids = config.encode("--prompt", prompt);
   const Gpt model = load_model(folder, config);
+  if (const std::string prompts = prompts_instead_of(prompt, config.task); !prompts.empty())
+    fmt::print(stderr, "attune: hint: a prompt of {} is {}: {}\n", config.task, prompts, shell_word(config.example));
 
   Rng random(seed);
   const auto write = [](const std::string& text) {

@@ -9,6 +9,7 @@
 #include "attune/examples/show/table.h"
 #include "attune/lib/file.h"
 #include "attune/lib/print.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "maps.h"
 #include "picture.h"
@@ -32,8 +33,8 @@ void print_layers(Gpt& model, const RunConfig& config, const show::Terminal& out
   // Keys and values of every layer, for one sequence.
   const double cache = 8.0 * static_cast<double>(r.layers * r.context * r.width);
   fmt::print("{}\n", table.text(out));
-  fmt::print("to train: {} (values, gradients, two moments); a cache to generate: {}\n",
-             bytes_text(16.0 * static_cast<double>(all)), bytes_text(cache));
+  fmt::print("{}\n", wrapped(fmt::format("to train: {} (values, gradients, two moments); a cache to generate: {}",
+                                         bytes_text(16.0 * static_cast<double>(all)), bytes_text(cache))));
 }
 
 void print_curve(const RunFolder& folder, const RunConfig& config, const show::Terminal& out) {
@@ -47,9 +48,11 @@ void print_curve(const RunFolder& folder, const RunConfig& config, const show::T
     held_out.x.push_back(static_cast<double>(row.step)), held_out.y.push_back(row.val_loss);
   }
   const Row& last = rows.back();
-  fmt::print("step {} of {}: loss {:.4f}, held out {:.4f}{}\n\n", last.step, config.recipe.steps, last.train_loss,
-             last.val_loss,
-             last.accuracy ? fmt::format(", {:.0f} % of the sequences right", 100 * *last.accuracy) : "");
+  fmt::print(
+      "{}\n\n",
+      wrapped(fmt::format(
+          "step {} of {}: loss {:.4f}, held out {:.4f}{}", last.step, config.recipe.steps, last.train_loss,
+          last.val_loss, last.accuracy ? fmt::format(", {:.0f} % of the sequences right", 100 * *last.accuracy) : "")));
   const show::Series both[] = {train, held_out};
   if (rows.size() > 1)
     fmt::print("{}\n", show::line_plot(both, {.title = "Loss", .x_label = "step", .height = 10}, out));
@@ -102,9 +105,10 @@ int run(const Arguments& a) {
   Gpt model = load_model(folder, config);
 
   const show::Terminal out = a.out();
-  fmt::print("{}: {}, {} layer{} of {} head{}, width {}, context {}, vocabulary {}\n",
-             folder.path().string(), config.task, r.layers, r.layers == 1 ? "" : "s", r.heads,
-             r.heads == 1 ? "" : "s", r.width, r.context, config.vocabulary.size());
+  fmt::print("{}\n",
+             wrapped(fmt::format("{}: {}, {} layer{} of {} head{}, width {}, context {}, vocabulary {}",
+                                 folder.path().string(), config.task, r.layers, r.layers == 1 ? "" : "s", r.heads,
+                                 r.heads == 1 ? "" : "s", r.width, r.context, config.vocabulary.size())));
   std::vector<HeadMap> maps = attention_maps(model, ids);
   std::erase_if(maps, [&](const HeadMap& map) { return !chosen.has(map); });
   const std::vector<std::string> labels = labels_of(config.vocabulary, ids);

@@ -19,6 +19,7 @@
 #include "attune/lib/kernels/rows.h"
 #include "attune/lib/threads.h"
 #include "attune/lib/version.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "manual.h"
 
@@ -43,22 +44,9 @@ constexpr int kWidth = 80;
 
 // The text in lines, the first of which stands behind `start`, and the others under it.
 std::string wrapped(const std::string& start, const std::string& text, int indent) {
-  std::string page, line = show::pad(start, indent);
-  if (show::columns(start) >= indent && indent > 0) page = start + "\n", line = show::pad("", indent);
-  bool is_empty = true;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find(' ', at), text.size());
-    const std::string word = text.substr(at, end - at);
-    if (!is_empty && show::columns(line) + 1 + show::columns(word) > kWidth) {
-      page += line + '\n';
-      line = show::pad("", indent);
-      is_empty = true;
-    }
-    line += (is_empty ? "" : " ") + word;
-    is_empty = false;
-    at = end + 1;
-  }
-  return page + line + '\n';
+  const bool is_long = indent > 0 && show::columns(start) >= indent;
+  const std::string line = (is_long ? start + "\n" + show::pad("", indent) : show::pad(start, indent)) + text;
+  return attune::wrapped(line, static_cast<std::size_t>(indent), kWidth) + '\n';
 }
 
 // Examples and what they are good for: behind them where there is room, else above them.
@@ -136,15 +124,14 @@ struct Parsed {
   std::vector<std::string> known;
   if (!command) {
     for (const Command& each : commands()) known.push_back(each.name);
-    known.insert(known.end(), {"--help", "--version"});
-    refuse("{}: no such {}; did you mean {}? See attune --help", word, word.starts_with("-") ? "option" : "command",
-           nearest_names(word, known, 1).front());
+    known.insert(known.end(), {"--help", "--version", "--manual"});
+    refuse("{}: {} See attune --help", word, no_such(word.starts_with("-") ? "option" : "command", word, known, 0));
   }
   if (!word.starts_with("-")) refuse("{}: one word too many; see attune {} --help", word, command->name);
   for (const std::vector<Option>& options : {command->options, kCommon})
     for (const Option& option : options) known.push_back(option.name);
-  refuse("{}: no such option; did you mean {}? See attune {} --help", word.substr(0, word.find('=')),
-         nearest_names(word.substr(0, word.find('=')), known, 1).front(), command->name);
+  const std::string name = word.substr(0, word.find('='));
+  refuse("{}: {} See attune {} --help", name, no_such("option", name, known, 0), command->name);
 }
 
 class Parser {

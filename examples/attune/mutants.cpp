@@ -5,6 +5,7 @@
 #include <map>
 
 #include "attune/examples/show/table.h"
+#include "attune/lib/wrap.h"
 #include "json.h"
 #include "mutant_plan.h"
 
@@ -150,7 +151,7 @@ bool MutantReport::passed() const {
 }
 
 std::string MutantVerdict::text() const {
-  return fmt::format("{}: {}'s gradient of input {}: {}{}", sample, op, input, kind,
+  return fmt::format("{}: {}, gradient of input {}: {}{}", sample, op, input, kind,
                      detail.empty() ? "" : ", " + detail);
 }
 
@@ -169,23 +170,24 @@ std::string MutantReport::text(const show::Terminal& out) const {
   table.row(all.cells("all"));
   std::string page = table.text(out);
   page +=
-      "\nDigit: the last one at which a mutant of the kind was seen, of 16. Equal: the same\n"
-      "Jacobian, to the bit, so that nothing is wrong. PyTorch's: how many of the others\n"
-      "pass gradcheck's defaults there (atol 1e-5, rtol 1e-3, eps 1e-6). A rule cannot\n"
-      "assign there: it returns what it computes.\n";
+      "\nDigit: the last one at which a mutant of the kind was seen, of 16. Equal: the\n"
+      "same Jacobian, to the bit, so that nothing is wrong. PyTorch's: how many of the\n"
+      "others pass gradcheck's defaults there (atol 1e-5, rtol 1e-3, eps 1e-6). A rule\n"
+      "cannot assign there: it returns what it computes.\n";
   for (const MutantVerdict& m : mutants)
-    if (m.fate == Fate::equal) page += "\nequal    " + m.text();
+    if (m.fate == Fate::equal) page += "\n" + wrapped("equal   " + m.text(), 8);
   for (const std::string& name : wrong)
-    page += "\n" + show::paint(out, show::Style::red, "WRONG    ") + name + ": without any mutant";
+    page += "\n" + wrapped(show::paint(out, show::Style::red, "WRONG   ") + name + ": without any mutant", 8);
   for (const MutantVerdict& m : mutants)
-    if (m.fate == Fate::escaped) page += "\n" + show::paint(out, show::Style::red, "ESCAPED  ") + m.text();
+    if (m.fate == Fate::escaped) page += "\n" + wrapped(show::paint(out, show::Style::red, "ESCAPED ") + m.text(), 8);
   if (!composed.empty())
     page += fmt::format("\n\nWithout a rule of their own, being views or made of other ops:\n{}",
-                        fmt::join(composed, ", "));
-  page += fmt::format(
-      "\n\n{} mutants of {} rules: {} caught, {} of them by an op's own check alone; {} equal, {} ESCAPED\n",
-      all.mutants, rows[kinds.front()].mutants, all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
-  return page;
+                        wrapped(fmt::format("{}", fmt::join(composed, ", "))));
+  const auto rules = rows[kinds.front()].mutants;
+  const std::string sum = fmt::format(
+      "{} mutants of {} rule{}: {} caught, {} of them by an op's own check alone;\n{} equal, {} ESCAPED", all.mutants,
+      rules, rules == 1 ? "" : "s", all.caught, all.alone, all.equal, all.mutants - all.caught - all.equal);
+  return page + "\n\n" + wrapped(sum) + "\n";
 }
 
 std::string MutantReport::json() const {

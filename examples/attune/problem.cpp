@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <regex>
 
 #include "arguments.h"
 #include "attune/autograd/ops.h"
@@ -18,6 +19,8 @@ namespace {
 struct TaskKind {
   const char* name;
   const char* about;
+  const char* prompts;  // what they are, and
+  bool (*is_prompt)(const std::string& text);
   std::unique_ptr<Task> (*make)(std::uint64_t seed);
   Recipe recipe;
 };
@@ -32,26 +35,74 @@ std::unique_ptr<Task> running_parity(std::uint64_t seed) {
   return std::make_unique<ParityTask>(ParityTaskOptions{.running = true, .seed = seed});
 }
 
+bool matches(const std::string& text, const char* pattern) {
+  return text.size() <= 100 && std::regex_match(text, std::regex(pattern));  // none is longer; a regex goes deep
+}
+bool starts_letters(const std::string& text) { return matches(text, "[a-j]{15}\\|[a-j]{0,15}"); }
+bool starts_sorting(const std::string& text) { return matches(text, "[a-j]{10}\\|[a-j]{0,10}"); }
+bool starts_addition(const std::string& text) { return matches(text, "[0-9]{3}\\+[0-9]{3}=[0-9]{0,4}"); }
+bool starts_parity(const std::string& text) { return matches(text, "[01]{16}=[01]{0,16}"); }
+// No key stands there twice, and it ends with one of them, whose value is asked for.
+bool starts_recall(const std::string& text) {
+  return matches(text, "(?!.*([a-h]).*\\1.*\\|)(?=.*([a-h]).*\\|.*\\2$)([a-h][0-7]){4}\\|([a-h][0-7]){0,3}[a-h]");
+}
+// All of the pattern, whose letters differ, and its first one again.
+bool starts_induction(const std::string& text) {
+  if (!matches(text, "\\|[a-zA-F]{7,32}")) return false;
+  const std::string letters = text.substr(1);
+  const std::size_t period = letters.find(letters.front(), 1);
+  if (period == letters.npos || period < 6 || period > 16) return false;
+  for (std::size_t i = 0; i < letters.size(); ++i)
+    if (i < period ? letters.find(letters[i]) != i : letters[i] != letters[i - period]) return false;
+  return true;
+}
+
 // Settings under which each is learned from any seed that was tried, but for induction, which depends on it. Recall
 // needs larger initial weights than language does; the parity of a whole sequence is not learned where the parities on
 // the way to it are.
 const TaskKind kKinds[] = {
-    {"copy", "says fifteen letters again", made<CopyTask, CopyTaskOptions>, {.steps = 400}},
-    {"reverse", "says fifteen letters backwards", made<ReverseTask, ReverseTaskOptions>, {.steps = 600}},
-    {"sort", "says ten letters in order", made<SortTask, SortTaskOptions>, {.steps = 1500}},
+    {"copy",
+     "says fifteen letters again",
+     "15 letters a to j and |",
+     starts_letters,
+     made<CopyTask, CopyTaskOptions>,
+     {.steps = 400}},
+    {"reverse",
+     "says fifteen letters backwards",
+     "15 letters a to j and |",
+     starts_letters,
+     made<ReverseTask, ReverseTaskOptions>,
+     {.steps = 600}},
+    {"sort",
+     "says ten letters in order",
+     "10 letters a to j and |",
+     starts_sorting,
+     made<SortTask, SortTaskOptions>,
+     {.steps = 1500}},
     {"addition",
      "adds numbers of three digits, the ones first",
+     "3 digits, +, 3 digits and =",
+     starts_addition,
      made<AdditionTask, AdditionTaskOptions>,
      {.steps = 4000}},
     {"recall",
      "says what stood behind a key",
+     "4 pairs, | and a letter again",
+     starts_recall,
      made<RecallTask, RecallTaskOptions>,
      {.heads = 2, .steps = 500, .lr = 1e-3, .min_lr = 3e-5, .beta2 = 0.98, .deviation = 0.1}},
     {"parity",
      "says whether the ones so far are odd in number",
+     "16 digits 0 or 1 and =",
+     starts_parity,
      running_parity,
      {.steps = 3000, .lr = 1e-3, .min_lr = 3e-5}},
-    {"induction", "goes on with a pattern", made<InductionTask, InductionTaskOptions>, {.steps = 1500}},
+    {"induction",
+     "goes on with a pattern",
+     "| and a pattern, again",
+     starts_induction,
+     made<InductionTask, InductionTaskOptions>,
+     {.steps = 1500}},
 };
 
 const TaskKind* kind_of(const std::string& task) {
@@ -232,6 +283,11 @@ Recipe recipe_of(const std::string& task, const std::string& preset) {
 Index context_of(const std::string& task) {
   const TaskKind* const kind = kind_of(task);
   return kind ? kind->make(0)->context() : 0;
+}
+
+std::string prompts_instead_of(const std::string& prompt, const std::string& task) {
+  const TaskKind* const kind = kind_of(task);
+  return kind && !kind->is_prompt(prompt) ? kind->prompts : "";
 }
 
 std::unique_ptr<Problem> make_problem(const ProblemOptions& options) {

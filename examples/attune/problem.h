@@ -66,6 +66,10 @@ Recipe recipe_of(const std::string& task, const std::string& preset);
 // The context of a toy task; 0 for text, whose is chosen.
 Index context_of(const std::string& task);
 
+// Where the task has no such prompt, what prompts it has: "15 letters a to j and |". Empty where it has, and of text,
+// which may start anywhere. Part of an answer may follow the prompt.
+std::string prompts_instead_of(const std::string& prompt, const std::string& task);
+
 // A text that cannot be trained on is an InputError.
 std::unique_ptr<Problem> make_problem(const ProblemOptions& options);
 

@@ -8,6 +8,7 @@
 
 #include "arguments.h"
 #include "attune/examples/show/progress.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 
 namespace attune::program {
@@ -15,10 +16,10 @@ namespace {
 
 int list_studies(const Arguments& a) {
   for (const studies::Study* study : studies::all_studies()) {
-    fmt::print("{}\n  {}\n  Its axes, and what they are where nothing is said:\n",
-               show::paint(a.out(), show::Style::bold, study->name), study->question);
+    fmt::print("{}\n{}\n  Its axes, and what they are where nothing is said:\n",
+               show::paint(a.out(), show::Style::bold, study->name), wrapped("  " + study->question));
     for (const studies::Axis& axis : study->axes)
-      fmt::print("    {:<11}{:<9}{}\n", axis.name, axis.usual, axis.meaning);
+      fmt::print("{}\n", wrapped(fmt::format("    {:<11}{:<9}{}", axis.name, axis.usual, axis.meaning), 24));
   }
   return kDone;
 }
@@ -41,7 +42,7 @@ int run(const Arguments& a) {
   request.axes = studies::axis_values(study, words_of(a.text("--axes")));
   const std::string folder = a.text("--out", "studies/" + study.name);
   const studies::Outcome made = studies::carry_out(study, request, folder, a.err());
-  fmt::print("{}\n\n", made.headline);
+  fmt::print("{}\n\n", wrapped(made.headline));
   fmt::print("{} runs{} in {}\n", made.runs,
              made.kept > 0 ? fmt::format(", {} of them made before,", made.kept) : "",
              show::duration(made.seconds));

@@ -11,6 +11,7 @@
 #include "attune/examples/show/heat_map.h"
 #include "attune/examples/show/progress.h"
 #include "attune/lib/utf8.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "maps.h"
 #include "meter_log.h"
@@ -44,7 +45,7 @@ const std::vector<std::string> kRecipeOptions = {"--preset", "--layers", "--head
 constexpr Index kMeterEvery = 20;
 
 Recipe read_recipe(const Arguments& a, const std::string& task) {
-  const std::string preset = a.has("--preset") ? one_of("--preset", a.text("--preset"), preset_names()) : "";
+  const std::string preset = a.has("--preset") ? one_of("--preset", "preset", a.text("--preset"), preset_names()) : "";
   Recipe r = recipe_of(task, preset);
   if (a.has("--context") && task != "text")
     refuse("--context {}: {} has {} tokens of its own; --context is for text", a.text("--context"), task, r.context);
@@ -143,9 +144,10 @@ class Run {
   void introduce() const {
     fmt::print("{} {}.\n", show::paint(out_, show::Style::bold, config_.task + ":"),
                "a transformer " + problem_->about());
-    fmt::print("{} layer{}, {} head{}, width {}, {} parameters; {} steps of {} x {} tokens\n", recipe_.layers,
-               recipe_.layers == 1 ? "" : "s", recipe_.heads, recipe_.heads == 1 ? "" : "s", recipe_.width,
-               grouped(parameter_count(model_)), recipe_.steps, recipe_.batch, recipe_.context);
+    fmt::print("{}\n", wrapped(fmt::format(
+                           "{} layer{}, {} head{}, width {}, {} parameters; {} steps of {} x {} tokens", recipe_.layers,
+                           recipe_.layers == 1 ? "" : "s", recipe_.heads, recipe_.heads == 1 ? "" : "s", recipe_.width,
+                           grouped(parameter_count(model_)), recipe_.steps, recipe_.batch, recipe_.context)));
     fmt::print("seed {}, {} thread{}, {}; in {}{}\n\n", config_.seed, threads(), threads() == 1 ? "" : "s", row(),
                folder_.path().string(), step_ > 0 ? fmt::format(", from step {} on", step_) : "");
     std::fflush(stdout);
@@ -208,10 +210,14 @@ class Run {
 
   void print_line(const show::Progress& progress, const Row& row) const {
     const double left = progress.rate() > 0 ? static_cast<double>(recipe_.steps - step_) / progress.rate() : HUGE_VAL;
-    fmt::print("step {:>{}}/{}  loss {:.4f}  held out {:.4f}{}  {} tokens/s{}\n", row.step,
-               fmt::format("{}", recipe_.steps).size(), recipe_.steps, row.train_loss, row.val_loss,
-               row.accuracy ? fmt::format("  {:3.0f} % right", 100 * *row.accuracy) : "", rate_text(row.tokens_per_s),
-               step_ < recipe_.steps ? fmt::format("  {} left", show::duration(left)) : "");
+    const std::string start =
+        fmt::format("step {:>{}}/{}  loss {:.4f}  held out {:.4f}{}", row.step, fmt::format("{}", recipe_.steps).size(),
+                    recipe_.steps, row.train_loss, row.val_loss,
+                    row.accuracy ? fmt::format("  {:3.0f} % right", 100 * *row.accuracy) : "");
+    const std::string rate = fmt::format("  {} tokens/s", rate_text(row.tokens_per_s));
+    const std::string end = step_ < recipe_.steps ? fmt::format("  {} left", show::duration(left)) : "";
+    const bool fits = start.size() + rate.size() + end.size() <= 80;
+    fmt::print("{}{}{}\n", start, fits ? rate : "", end);
     std::fflush(stdout);
   }
 
@@ -238,10 +244,11 @@ class Run {
 
   int interrupted() {
     save();
-    fmt::print(
-        "\nInterrupted: step {} of {} is saved. To go on, to the same bits as if nothing had happened:\n  attune "
-        "train --resume {}\n",
-        step_, recipe_.steps, shell_word(folder_.path().string()));
+    fmt::print("\n{}\n  attune train --resume {}\n",
+               wrapped(fmt::format(
+                   "Interrupted: step {} of {} is saved. To go on, to the same bits as if nothing had happened:", step_,
+                   recipe_.steps)),
+               shell_word(folder_.path().string()));
     return 128 + static_cast<int>(stopped_by);
   }
 
@@ -344,7 +351,7 @@ class Run {
 
 int start(const Arguments& a) {
   if (a.operands.empty()) refuse("give a task: attune train copy, or one of {}", fmt::join(task_names(), ", "));
-  const std::string task = one_of("task", a.operands.front(), task_names());
+  const std::string task = one_of("", "task", a.operands.front(), task_names());
   RunConfig config;
   config.task = task;
   config.recipe = read_recipe(a, task);

@@ -7,6 +7,7 @@
 #include "attune/examples/show/plot.h"
 #include "attune/examples/show/progress.h"
 #include "attune/examples/show/table.h"
+#include "attune/lib/wrap.h"
 #include "command.h"
 #include "json.h"
 #include "mutants.h"
@@ -52,14 +53,15 @@ class Report {
                                 : line.verdict == Verdict::wrong ? show::Style::red
                                                                  : show::Style::yellow;
       table.row({line.name, line.shape, digits(line.forward), digits(line.differences), digits(line.single),
-                 show::paint(out, style, line.verdict == Verdict::wrong ? "WRONG" : word_of(line.verdict)) +
-                     (line.why.empty() ? "" : ": " + line.why)});
+                 show::paint(out, style, line.verdict == Verdict::wrong ? "WRONG" : word_of(line.verdict))});
     }
     std::string page = table.text(out) +
                        "\nDigits in which the gradient agrees with forward mode, which is exact; with\n"
                        "differences of the values, as many as these have; and in f32 with f64 (where\n"
                        "there are parameters to cast).\n";
-    for (const std::string& note : notes_) page += "\n" + note + "\n";
+    for (const Line& line : lines_)
+      if (!line.why.empty()) page += "\n" + wrapped(line.name + ": " + line.why, 2) + "\n";
+    for (const std::string& note : notes_) page += "\n" + wrapped(note, 2) + "\n";
     page += fmt::format("\n{} of {} right", count(Verdict::right), lines_.size());
     if (const auto wrong = count(Verdict::wrong)) page += fmt::format(", {} WRONG", wrong);
     if (const auto untold = count(Verdict::cannot_tell)) page += fmt::format(", {} could not be told", untold);
@@ -120,7 +122,7 @@ std::vector<OpSample> samples_of(const Arguments& a) {
   if (!a.has("--op")) return samples;
   std::vector<std::string> names;
   for (const OpSample& sample : samples) names.push_back(sample.name);
-  const std::string wanted = one_of("--op", a.text("--op"), names);
+  const std::string wanted = one_of("--op", "op", a.text("--op"), names);
   std::erase_if(
       samples, [&](const OpSample& sample) { return sample.name != wanted && !sample.name.starts_with(wanted + ","); });
   return samples;
@@ -314,7 +316,7 @@ int draw_curve(const Arguments& a) {
   std::vector<OpSample> samples = op_samples();
   std::vector<std::string> names;
   for (const OpSample& sample : samples) names.push_back(sample.name);
-  const std::string name = one_of("--curve", a.text("--curve"), names);
+  const std::string name = one_of("--curve", "op", a.text("--curve"), names);
   const OpSample& sample = samples[static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin())];
   const VCurve curve = v_curve(sample);
   const show::Series series[] = {curve.truncation, curve.rounding, curve.one, curve.two};  // later ones lie on top
@@ -326,7 +328,7 @@ int draw_curve(const Arguments& a) {
                                   .height = 18};
   fmt::print("{}", show::line_plot(series, options, a.out()));
   const auto best = std::min_element(curve.two.y.begin(), curve.two.y.end());
-  fmt::print("\nThe best step is {:.0e}, and leaves {:.1f} digits. Larger ones err by h², smaller ones by rounding.\n",
+  fmt::print("\nThe best step is {:.0e}, and leaves {:.1f} digits.\nLarger ones err by h², smaller ones by rounding.\n",
              curve.two.x[static_cast<std::size_t>(best - curve.two.y.begin())], digits_of(*best));
   if (a.has("--svg")) write_picture(a.text("--svg"), show::svg_line_plot(series, options).text(options.title));
   return kDone;

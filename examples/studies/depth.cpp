@@ -12,6 +12,7 @@
 #include "attune/examples/show/heat_map.h"
 #include "attune/examples/show/plot.h"
 #include "attune/examples/studies/study.h"
+#include "attune/layers/names.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/row_statistics.h"
 
@@ -39,9 +40,12 @@ constexpr Variant kVariants[] = {
 };
 
 const Variant& variant_of(const std::string& name) {
-  for (const Variant& variant : kVariants)
+  std::vector<std::string> names;
+  for (const Variant& variant : kVariants) {
     if (name == variant.name) return variant;
-  check(false, "study depth: there is no variant '{}'; there are pure, norm, norm-raw, norm-1/d, skip", name);
+    names.emplace_back(variant.name);
+  }
+  check(false, "study depth: '{}': {}", name, no_such("variant", name, names));
   return kVariants[0];
 }
 

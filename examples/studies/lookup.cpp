@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "attune/layers/names.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/row_statistics.h"
 #include "attune/layers/saturation/theory.h"
@@ -319,10 +320,6 @@ LookupMap draw_map(const Model& model, const Examples& probes, Index step) {
   return {step, {weights.data<double>().begin(), weights.data<double>().end()}};
 }
 
-std::string list_of(const std::vector<std::string>& names) {
-  return fmt::format("{}", fmt::join(names, ", "));
-}
-
 // J is diagonal: p (1 - p), of p = sigmoid(s - ln n).
 double norm_of_gates(std::span<const double> scores) {
   double squares = 0;
@@ -435,14 +432,14 @@ const std::vector<std::string>& normaliser_names() {
 Rule rule_of(const std::string& name) {
   for (const RuleName& rule : kRules)
     if (name == rule.name) return rule.rule;
-  check(false, "lookup: there is no rule '{}'; there are {}", name, list_of(rule_names()));
+  check(false, "lookup: '{}': {}", name, no_such("rule", name, rule_names()));
   return Rule::raw;
 }
 
 Normaliser normaliser_of(const std::string& name) {
   for (std::size_t i = 0; i < std::size(kNormalisers); ++i)
     if (name == kNormalisers[i]) return static_cast<Normaliser>(i);
-  check(false, "lookup: there is no normaliser '{}'; there are {}", name, list_of(normaliser_names()));
+  check(false, "lookup: '{}': {}", name, no_such("normaliser", name, normaliser_names()));
   return Normaliser::softmax;
 }
 

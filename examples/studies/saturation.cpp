@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "attune/examples/studies/lookup.h"
+#include "attune/layers/names.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/theory.h"
 #include "attune/lib/math.h"
@@ -93,8 +94,9 @@ LookupOptions options_of(const Run& run) {
   const Study& study = saturation();
   const std::string optimizer = study.setting(run, "optimizer"), lr = study.setting(run, "lr"),
                     maps = study.setting(run, "maps");
-  check(optimizer == "adam" || optimizer == "sgd",
-        "study saturation: there is no optimizer '{}'; there are adam, sgd", optimizer);
+  const std::vector<std::string> optimizers = {"adam", "sgd"};
+  if (optimizer != "adam" && optimizer != "sgd")
+    check(false, "study saturation: '{}': {}", optimizer, no_such("optimizer", optimizer, optimizers));
   check(maps == "yes" || maps == "no", "study saturation: maps={} is neither yes nor no", maps);
   const bool adam = optimizer == "adam";
   return {.width = static_cast<Index>(study.number(run, "d")),

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "attune/examples/show/progress.h"
+#include "attune/layers/names.h"
 #include "attune/lib/error.h"
 #include "attune/lib/file.h"
 #include "attune/lib/threads.h"
@@ -329,9 +330,12 @@ const std::vector<double>* Record::extra(const std::string& name) const {
 std::string Study::setting(const Run& run, const std::string& axis) const {
   for (const auto& [its_name, value] : run.settings)
     if (its_name == axis) return value;
-  for (const Axis& one : axes)
+  std::vector<std::string> names;
+  for (const Axis& one : axes) {
     if (one.name == axis) return one.usual;
-  check(false, "study {}: there is no axis '{}'", name, axis);
+    names.push_back(one.name);
+  }
+  check(false, "study {}: '{}': {}", name, axis, no_such("axis", axis, names));
   return "";
 }
 
@@ -345,13 +349,13 @@ double Study::number(const Run& run, const std::string& axis) const {
 
 double Study::outcome(const Result& result, const std::string& which) const {
   const auto at = std::find(outcomes.begin(), outcomes.end(), which);
-  check(at != outcomes.end(), "study {}: there is no outcome '{}'", name, which);
+  if (at == outcomes.end()) check(false, "study {}: '{}': {}", name, which, no_such("outcome", which, outcomes));
   return result.record.outcomes[static_cast<std::size_t>(at - outcomes.begin())];
 }
 
 std::size_t Study::column(const std::string& which) const {
   const auto at = std::find(columns.begin(), columns.end(), which);
-  check(at != columns.end(), "study {}: there is no column '{}'", name, which);
+  if (at == columns.end()) check(false, "study {}: '{}': {}", name, which, no_such("column", which, columns));
   return static_cast<std::size_t>(at - columns.begin());
 }
 
@@ -361,8 +365,7 @@ const Study& study_named(const std::string& name) {
     if (study->name == name) return *study;
     names.push_back(study->name);
   }
-  const std::string list = joined(names, ", ");
-  check(false, "study: there is no '{}'; there are {}", name, list);
+  check(false, "study '{}': {}", name, no_such("study", name, names));
   return *all_studies().front();
 }
 
@@ -370,14 +373,13 @@ AxisValues axis_values(const Study& study, const std::vector<std::string>& words
   AxisValues all;
   std::vector<std::string> names;
   for (const Axis& axis : study.axes) names.push_back(axis.name);
-  const std::string list = joined(names, ", ");
   for (const std::string& word : words) {
     const auto equals = word.find('=');
     check(equals != word.npos && equals + 1 < word.size(),
           "study {}: '{}' is not of the form axis=value,value", study.name, word);
     const std::string name = word.substr(0, equals);
-    check(std::find(names.begin(), names.end(), name) != names.end(),
-          "study {}: there is no axis '{}'; there are {}", study.name, name, list);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      check(false, "study {}: '{}': {}", study.name, name, no_such("axis", name, names));
     for (const auto& [other, values] : all)
       check(other != name, "study {}: axis '{}' is there twice", study.name, name);
     std::vector<std::string> values;

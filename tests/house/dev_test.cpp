@@ -62,6 +62,7 @@ class Machine {
     fs::create_directories((root_ / "attune" / path).parent_path());
     std::ofstream(root_ / "attune" / path) << text;
   }
+  void may_run(const std::string& path) { fs::permissions(root_ / "attune" / path, fs::perms::owner_all); }
   bool asked_for_packages() const { return fs::exists(root_ / "called"); }
 
   Result dev(const std::string& words, const std::string& variables = "") const {
@@ -215,9 +216,36 @@ TEST_CASE("dev: called wrongly, it says what there is, and ends with 2") {
   const Machine machine;
   const Result unknown = machine.dev("tset"), preset = machine.dev("build fast");
   CHECK(unknown.status == 2);
-  CHECK(unknown.says("There is no word 'tset'."));
+  CHECK(unknown.says("tset: no such word"));
   CHECK(preset.status == 2);
-  CHECK(preset.says("build: 'fast' is not one of release, debug,"));
+  CHECK(preset.says("fast: no such preset. There are release, debug,"));
+}
+
+TEST_CASE("dev bench: without a name those that take seconds; with a wrong one it says what there is") {
+  Machine machine;
+  machine.has("cmake", "[ $1 != --version ] && echo cmake \"$@\" || echo cmake version 3.25.1");
+  for (const char* source : {"tape_bench", "gemm_bench", "ulp", "accuracy"}) {
+    machine.has_file(fmt::format("bench/{}.cpp", source), "int main() {}\n");
+    const std::string program = fmt::format("build/release/bin/{}", source);
+    machine.has_file(program, fmt::format("#!/bin/sh\necho {} has run: $*\n", source));
+    machine.may_run(program);
+  }
+  machine.has_file("bench/peak.cpp", "double peak() { return 1; }\n");  // a part of others
+
+  const Result wrong = machine.dev("bench upl"), all = machine.dev("bench"), ulp = machine.dev("bench ulp exp");
+  INFO(wrong.said, all.said, ulp.said);
+  CHECK(wrong.status == 2);
+  CHECK(wrong.says("upl: no such benchmark. There are accuracy, gemm, tape, ulp\n"));
+  CHECK(all.status == 0);
+  CHECK(all.says("--target gemm_bench tape_bench\n"));
+  CHECK(all.says("gemm_bench has run:\n"));
+  CHECK(all.says("tape_bench has run:\n"));
+  CHECK_FALSE(all.says("ulp"));
+  CHECK_FALSE(all.says("accuracy"));
+  CHECK(ulp.status == 0);
+  CHECK(ulp.says("--target ulp\n"));
+  CHECK(ulp.says("ulp has run: exp\n"));
+  CHECK(machine.dev("bench tape").says("tape_bench has run:\n"));
 }
 
 TEST_CASE("dev alone lists every word that it knows") {

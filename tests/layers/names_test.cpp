@@ -33,3 +33,11 @@ TEST_CASE("the names nearest to a misspelt one come first") {
   CHECK(nearest_names("x", names).size() == 4);
   CHECK(nearest_names("x", {}).empty());
 }
+
+TEST_CASE("no_such: what is said of a name that there is not") {
+  const std::vector<std::string> names = {"copy", "reverse", "sort"};
+  CHECK(no_such("task", "cpoy", names) == "no such task; did you mean copy? There are copy, reverse, sort");
+  CHECK(no_such("task", "", names, 3) == "no such task; did you mean copy? There are copy, reverse, sort");
+  CHECK(no_such("task", "sotr", names, 2) == "no such task; did you mean sort?");
+  CHECK(no_such("task", "cpoy", {}) == "no such task");
+}

@@ -536,7 +536,8 @@ TEST_CASE("groups that are refused") {
     CHECK_THROWS_WITH_AS(AdamW(model, {.groups = std::move(groups)}), message, std::invalid_argument);
   };
   refused({{.match = "norms.*"}},
-          "adamw: group 'norms.*' matches no parameter; there are norm.weight, norm.bias, embedding.weight, unused, frozen");
+          "adamw: group 'norms.*': no such parameter; did you mean norm.weight? There are linear.weight, linear.bias, "
+          "norm.weight, norm.bias, embedding.weight, unused, frozen, spared");
   refused({{.match = "*.bias"}, {.match = "norm.bias"}},
           "adamw: group 'norm.bias' matches only parameters that an earlier group has");
   refused({{.match = "*", .lr_scale = -1}}, "adamw: group '*': lr_scale is -1, and must not be negative");

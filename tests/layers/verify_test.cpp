@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -20,6 +21,16 @@ bool has_note(const VerifyReport& report, const std::string& part) {
   for (const std::string& note : report.notes)
     if (contains(note, part)) return true;
   return false;
+}
+
+// In bytes, which are no fewer than its characters.
+std::size_t widest_line(const std::string& text) {
+  std::size_t widest = 0;
+  for (std::size_t start = 0, end = 0; start <= text.size(); start = end + 1) {
+    end = std::min(text.find('\n', start), text.size());
+    widest = std::max(widest, end - start);
+  }
+  return widest;
 }
 
 // y = x, whose rule is off by a factor.
@@ -64,6 +75,7 @@ TEST_CASE("a whole two-layer Gpt is right, fused and step by step: digits agains
   Gpt model(small(2), Rng(3));
   const VerifyReport report = verify(model, loss_of(model));
   MESSAGE(report.text());
+  CHECK(widest_line(report.text()) <= 80);
   CHECK(report.verdict() == Verdict::right);
   CHECK(report.parameters.size() == ParameterList(model).states().size());
   CHECK(report.forward_error() <= 1e-12);
@@ -95,6 +107,7 @@ TEST_CASE("a fault of 0.1 % in layer 2 of 4 is found, and named with its layer, 
   REQUIRE(report.ops.wrong.size() == 1);
   CHECK(report.ops.wrong[0].op == "faulty");
   CHECK(contains(report.ops.wrong[0].place, "blocks.2.attention, verify_test.cpp:"));
+  CHECK(widest_line(report.text()) <= 80);
   CHECK(contains(report.text(), "each op: 1 of "));
   CHECK(contains(report.text(), "(ratio 1.001)"));
   // What lies behind the fault has wrong gradients; what lies before it on the way back has right ones.

@@ -45,6 +45,50 @@ TEST_CASE("generate: the prompt and so many characters more, the same for the sa
   CHECK(copied == trained.folder.good({"generate", "copy", "--seed", "2"}));
 }
 
+TEST_CASE("generate: a prompt that a task cannot have is answered, with a hint what its prompts are") {
+  const Folder folder;
+  const auto hint_of = [&](const std::string& task, const std::string& prompt) {
+    const Outcome outcome = folder.run({"generate", task, "--prompt", prompt});
+    CHECK(outcome.code == 0);
+    CHECK(outcome.out.starts_with(prompt));
+    return outcome.err;
+  };
+  struct Prompts {
+    std::string task, what;
+    std::vector<std::string> good, bad;
+  };
+  const std::string letters = "abcdefghijabcde";
+  const std::vector<Prompts> all = {
+      {"copy", "15 letters a to j and |", {letters + "|", letters + "|abc"}, {"abc|", letters, "|" + letters, "a|b|c"}},
+      {"reverse", "15 letters a to j and |", {letters + "|", letters + "|edc"}, {"abc|"}},
+      {"sort", "10 letters a to j and |", {"jihgfedcba|", "aaaaaaaaaa|aa"}, {letters + "|"}},
+      {"addition", "3 digits, +, 3 digits and =", {"047+985=", "047+985=23"}, {"47+985=", "1+1=", "047+985"}},
+      {"recall",
+       "4 pairs, | and a letter again",
+       {"a3c1b3d0|c", "a3c1b3d0|c1a"},
+       {"a3c1b3d0|", "a3c1b3a0|c", "a3c1b3d0|e", "a3c1|c", "3a1c3b0d|3"}},
+      {"parity", "16 digits 0 or 1 and =", {"0110011001100110=", "0110011001100110=01"}, {"1101="}},
+      {"induction",
+       "| and a pattern, again",
+       {"|dbacefd", "|dbacefdbacef", "|abcdefghijklmnopa"},
+       {"|dbac", "dbacefd", "|dbacefdc", "|abca", "|abcbefga", "|abcdefghijklmnopqa"}},
+  };
+  for (const Prompts& prompts : all) {
+    folder.good({"train", prompts.task, "--preset", "tiny", "--steps", "1", "--out", prompts.task});
+    CHECK(folder.good({"generate", prompts.task}) != "");  // its own example: good() wants no word of a hint
+    for (const std::string& prompt : prompts.good) CHECK_MESSAGE(hint_of(prompts.task, prompt) == "", prompt);
+    for (const std::string& prompt : prompts.bad) {
+      const std::string hint = hint_of(prompts.task, prompt);
+      INFO(prompt, ": ", hint);
+      CHECK(hint.starts_with(fmt::format("attune: hint: a prompt of {} is {}: ", prompts.task, prompts.what)));
+      CHECK(std::count(hint.begin(), hint.end(), '\n') == 1);
+      CHECK(hint.size() <= 81);
+    }
+  }
+  CHECK(hint_of("copy", std::string(100000, 'a')) != "");
+  CHECK(folder.run({"generate", "copy", "--prompt", "xyz"}).code == 2);  // what it cannot read is an error, as ever
+}
+
 TEST_CASE("generate: model.safetensors and config.json are enough") {
   const Trained trained;
   const std::string before = trained.say({"--tokens", "9"});

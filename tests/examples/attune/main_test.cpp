@@ -33,15 +33,15 @@ const std::vector<BadInput> kBadInputs = {
     {{"generate"}, "generate wants DIR, the folder of a run: such as attune generate runs/text"},
     {{"inspect"}, "inspect wants DIR, the folder of a run: such as attune inspect runs/copy"},
     {{"completion"}, "completion wants SHELL, your shell: such as eval"},
-    {{"completion", "bahs"}, "shell bahs: unknown; did you mean bash? There are bash, zsh, fish"},
+    {{"completion", "bahs"}, "bahs: no such shell; did you mean bash? There are bash, zsh, fish"},
     // Tasks and presets
     {{"train"},
      "give a task: attune train copy, or one of copy, reverse, sort, addition, recall, text, parity, induction"},
-    {{"train", "cpoy"}, "task cpoy: unknown; did you mean copy? There are copy, "},
-    {{"train", ""}, "task '': unknown; did you mean "},
+    {{"train", "cpoy"}, "cpoy: no such task; did you mean copy? There are copy, "},
+    {{"train", ""}, "'': no such task; did you mean "},
     {{"train", "copy", "--preset", "nanogpt"},
-     "--preset nanogpt: unknown; did you mean nanogpt-cpu? There are nanogpt-cpu, nanogpt-baby, tiny"},
-    {{"train", "copy", "--preset", ""}, "--preset '': unknown; did you mean tiny?"},
+     "--preset nanogpt: no such preset; did you mean nanogpt-cpu? There are nanogpt-cpu, nanogpt-baby, tiny"},
+    {{"train", "copy", "--preset", ""}, "--preset '': no such preset; did you mean tiny?"},
     // Numbers
     {{"train", "copy", "--steps", "0"}, "--steps 0: give a whole number from 1 to 1000000000, such as --steps 400"},
     {{"train", "copy", "--steps", "-5"}, "--steps -5: give a whole number from 1 "},
@@ -114,8 +114,8 @@ const std::vector<BadInput> kBadInputs = {
     {{"generate", "future"}, "future/config.json cannot be used: it is of format 7"},
     {{"inspect", "folder"}, "folder is not the folder of a run: it has no config.json"},
     {{"verify", "none"}, "none: no such folder; attune train makes one"},
-    {{"verify", "--curve", "sofmax"}, "--curve sofmax: unknown; did you mean softmax?"},
-    {{"verify", "--op", "sofmax"}, "--op sofmax: unknown; did you mean softmax?"},
+    {{"verify", "--curve", "sofmax"}, "--curve sofmax: no such op; did you mean softmax?"},
+    {{"verify", "--op", "sofmax"}, "--op sofmax: no such op; did you mean softmax?"},
     {{"verify", "run", "--mutants"}, "--mutants: it is about ops, not about a run's model; leave run away"},
     {{"verify", "run", "--op", "softmax"}, "--op: it is about ops, not about a run's model; leave run away"},
     {{"verify", "--mutants", "--curve", "softmax"}, "--mutants: --curve draws one op; give one of the two"},
@@ -203,6 +203,24 @@ TEST_CASE("help: of all and of each command, with examples, in 80 columns and wi
     if (words.size() == 2) CHECK(contains(page, "attune " + words[0] + " "));
   }
   for (const std::string& command : kCommands) CHECK(contains(folder.good({}), "\n  " + command + " "));
+}
+
+TEST_CASE("what commands print fits into 80 columns") {
+  const Folder folder;
+  for (const Words& words :
+       std::vector<Words>{{"train", "copy", "--preset", "tiny", "--steps", "200", "--batch", "1", "--out", "run"},
+                          {"inspect", "run"},
+                          {"inspect", "run", "--layer", "0"},
+                          {"verify", "run"},
+                          {"verify", "--op", "attention"},
+                          {"verify", "--mutants", "--op", "add"},
+                          {"verify", "--curve", "exp"},
+                          {"study", "list"},
+                          {"bench", "--seconds", "0.01"}}) {
+    std::istringstream lines(folder.good(words));
+    for (std::string line; std::getline(lines, line);)
+      CHECK_MESSAGE(attune::show::columns(line) <= 80, fmt::format("{}: {}", fmt::join(words, " "), line));
+  }
 }
 
 TEST_CASE("version: a number of three parts") {

@@ -120,13 +120,13 @@ TEST_CASE("lookup: the Jacobian's norm of each normaliser, against reverse mode"
 TEST_CASE("lookup: names that there are not, and sizes that cannot be") {
   CHECK_THROWS_WITH_AS(
       rule_of("sqrt"),
-      "lookup: there is no rule 'sqrt'; there are 1, 1/sqrt, 1/d, 8/d, learned, learned-raw, qknorm, "
+      "lookup: 'sqrt': no such rule; did you mean 1/sqrt? There are 1, 1/sqrt, 1/d, 8/d, learned, learned-raw, qknorm, "
       "qknorm-log, softcap50, softcap15, softcap50-raw, softcap10-raw, ssmax",
       std::invalid_argument);
-  CHECK_THROWS_WITH_AS(
-      normaliser_of("max"),
-      "lookup: there is no normaliser 'max'; there are softmax, softmax1, sigmoid, sparsemax, entmax15",
-      std::invalid_argument);
+  CHECK_THROWS_WITH_AS(normaliser_of("max"),
+                       "lookup: 'max': no such normaliser; did you mean softmax? There are softmax, softmax1, sigmoid, "
+                       "sparsemax, entmax15",
+                       std::invalid_argument);
   CHECK_THROWS_WITH_AS(run_lookup({.width = 0}),
                        "lookup: width 0, keys 32, steps 600, batch 128 and logged 30 are too small",
                        std::invalid_argument);

@@ -58,7 +58,7 @@ TEST_CASE("saturation: plans of three sizes, in the time that they promise on tw
   CHECK_THROWS_AS(saturation().plan({Size::quick, bad}), std::invalid_argument);
   const auto optimizer = axis_values(saturation(), {"optimizer=lion"});
   CHECK_THROWS_WITH_AS(saturation().plan({Size::quick, optimizer}),
-                       "study saturation: there is no optimizer 'lion'; there are adam, sgd",
+                       "study saturation: 'lion': no such optimizer; did you mean adam? There are adam, sgd",
                        std::invalid_argument);
 }
 

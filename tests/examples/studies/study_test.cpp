@@ -160,7 +160,7 @@ TEST_CASE("study: axes from words") {
   CHECK(product(values)[1].key() == "x=5 seed=7");
   CHECK(command_of(study, {Size::full, values}) == "attune study squares --full --axes \"x=4,5 seed=7\"");
   CHECK(message([&] { axis_values(study, {"y=1"}); }) ==
-        "study squares: there is no axis 'y'; there are x, seed");
+        "study squares: 'y': no such axis; did you mean x? There are x, seed");
   CHECK(message([&] { axis_values(study, {"x"}); }) ==
         "study squares: 'x' is not of the form axis=value,value");
   CHECK(message([&] { axis_values(study, {"x=1,,2"}); }) == "study squares: 'x=1,,2' has an empty value");
@@ -168,7 +168,8 @@ TEST_CASE("study: axes from words") {
   CHECK(message([&] {
           study.number(product({{"x", {"1.5z"}}})[0], "x");
         }) == "study squares: x=1.5z is no number");
-  CHECK(message([&] { study_named("depht"); }) == "study: there is no 'depht'; there are saturation, depth");
+  CHECK(message([&] { study_named("depht"); }) ==
+        "study 'depht': no such study; did you mean depth? There are saturation, depth");
   CHECK(&study_named("depth") == all_studies()[1]);
 }
 
