@@ -135,11 +135,12 @@ TEST_CASE("dev: a word asks for the packages it needs, and no others") {
   Machine machine;
   machine.has("dpkg-query", "exit 1");
   const Result format = machine.dev("format"), coverage = machine.dev("coverage"), demo = machine.dev("demo"),
-               browser = machine.dev("browser");
-  INFO(format.said, coverage.said, demo.said, browser.said);
+               browser = machine.dev("browser"), asan = machine.dev("asan");
+  INFO(format.said, coverage.said, demo.said, browser.said, asan.said);
   CHECK(format.says("-y clang-format-16 git\n"));
   CHECK(coverage.says(" gcovr\n"));
   CHECK(browser.says(" chromium chromium-driver python3\n"));
+  CHECK(asan.says(" clang-16 llvm-16 libclang-rt-16-dev\n"));  // which clang-16 only recommends
   CHECK_FALSE(demo.says(" chromium"));
   CHECK(coverage.says(" g++ "));
   CHECK(!demo.says("gcovr"));
