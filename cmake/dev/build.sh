@@ -57,14 +57,22 @@ print_table() {
     --source-file='*/autograd/ops/*_test.cpp,*/layers/attention_test.cpp,*/layers/layers_table_test.cpp'
 }
 
-# The programs of bench/: tape_bench for "tape", ulp for "ulp".
+# The programs of bench/: tape_bench for "tape", ulp for "ulp". Some take minutes or want arguments; peak.cpp is none.
 benchmarks() { for source in bench/*_bench.cpp; do basename "$source" _bench.cpp; done | tr '\n' ' '; }
+other_benchmarks() {
+  for source in bench/*.cpp; do
+    case $source in *_bench.cpp | */peak.cpp) ;; *) basename "$source" .cpp ;; esac
+  done | tr '\n' ' '
+}
 benchmark() { if [ -f "bench/$1_bench.cpp" ]; then echo "$1_bench"; else echo "$1"; fi; }
 
 # build_benchmarks [NAME ...], and run_benchmarks the same: all that take seconds, or NAME alone.
 build_benchmarks() {
   if [ $# -gt 0 ]; then
-    [ -f "bench/$(benchmark "$1").cpp" ] || misuse "There is no benchmark '$1'; there are: $(benchmarks)"
+    case " $(benchmarks)$(other_benchmarks)" in
+      *" ${1%_bench} "*) ;;
+      *) misuse "There is no benchmark '$1'; there are: $(benchmarks)$(other_benchmarks)" ;;
+    esac
     configure_and_build release "$(benchmark "$1")"
   else
     # shellcheck disable=SC2046  # a list
