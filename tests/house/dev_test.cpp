@@ -32,8 +32,8 @@ class Machine {
     const fs::path source = ATTUNE_SOURCE_DIR;
     fs::copy(source / "dev", root_ / "attune/dev");
     fs::copy(source / "cmake", root_ / "attune/cmake", fs::copy_options::recursive);
-    for (const char* tool : {"cat", "date", "dirname", "env", "find", "grep", "mktemp", "readlink", "rm", "sed", "sh",
-                             "tail", "tr"})
+    for (const char* tool : {"basename", "cat", "date", "dirname", "env", "find", "grep", "mktemp", "readlink", "rm",
+                             "sed", "sh", "sort", "tail", "tr"})
       for (const char* folder : {"/usr/bin", "/bin"})
         if (fs::exists(fs::path(folder) / tool)) {
           fs::create_symlink(fs::path(folder) / tool, root_ / "bin" / tool);
@@ -219,6 +219,25 @@ TEST_CASE("dev: called wrongly, it says what there is, and ends with 2") {
   CHECK(unknown.says("There is no word 'tset'."));
   CHECK(preset.status == 2);
   CHECK(preset.says("build: 'fast' is not one of release, debug,"));
+}
+
+TEST_CASE("dev: a word that is called wrongly says so before anything is built") {
+  Machine machine;
+  for (const char* file : {"bench/gemm_bench.cpp", "bench/peak.cpp", "bench/ulp.cpp", "lib/shape.cpp",
+                           "autograd/tape.cpp", "layers/gpt.cpp"})
+    machine.has_file(file, "");
+  const auto refuses = [&](const std::string& words, const std::string& sentence) {
+    const Result result = machine.dev(words);
+    INFO(words, "\n", result.said);
+    CHECK(result.status == 2);
+    CHECK(result.says(sentence));
+    CHECK_FALSE(result.says("== "));
+  };
+  refuses("bench gem", "There is no benchmark 'gem'; there are: gemm ulp");
+  refuses("bench peak", "There is no benchmark 'peak'; there are: gemm ulp");
+  refuses("browser report.html", "browser wants nothing, or a report.html and a folder");
+  refuses("tidy shap3", "No source's path has 'shap3' in it");
+  refuses("install", "install: name the folder");
 }
 
 TEST_CASE("dev alone lists every word that it knows") {
