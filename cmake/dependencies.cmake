@@ -29,18 +29,18 @@ if(ATTUNE_DEVELOPER)
     FIND_PACKAGE_ARGS 1.7 CONFIG)
   set(BENCHMARK_ENABLE_TESTING OFF CACHE BOOL "Google Benchmark's own tests")
   set(BENCHMARK_ENABLE_INSTALL OFF CACHE BOOL "install Google Benchmark with Attune")
+
+  FetchContent_Declare(CLI11 SYSTEM
+    GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git
+    GIT_TAG 70f8072f9dd2292fd0b9f9e5f58e279f60483ed3  # 2.1.2
+    FIND_PACKAGE_ARGS 2.1 CONFIG)
+
+  FetchContent_Declare(nlohmann_json SYSTEM
+    GIT_REPOSITORY https://github.com/nlohmann/json.git
+    GIT_TAG bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d  # 3.11.2
+    FIND_PACKAGE_ARGS 3.11 CONFIG)
+  set(JSON_BuildTests OFF CACHE BOOL "nlohmann-json's own tests")
 endif()
-
-FetchContent_Declare(CLI11 SYSTEM
-  GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git
-  GIT_TAG 70f8072f9dd2292fd0b9f9e5f58e279f60483ed3  # 2.1.2
-  FIND_PACKAGE_ARGS 2.1 CONFIG)
-
-FetchContent_Declare(nlohmann_json SYSTEM
-  GIT_REPOSITORY https://github.com/nlohmann/json.git
-  GIT_TAG bc889afb4c5bf1c0d8ee29ef35eaaf4c8bef8a5d  # 3.11.2
-  FIND_PACKAGE_ARGS 3.11 CONFIG)
-set(JSON_BuildTests OFF CACHE BOOL "nlohmann-json's own tests")
 
 # After attune_use(fmt) the target fmt::fmt is there.
 macro(attune_use name)

@@ -94,13 +94,13 @@ if(TARGET attune)
     DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/attune COMPONENT program)
 endif()
 
-# ---- Tests: a consumer built from what is installed, in a few seconds. ./dev package has the ways that build more ----
+# ---- Tests: a consumer in the ways that take a few seconds. ./dev package has those that build more -----------------
 
 if(ATTUNE_DEVELOPER)
   if(BUILD_SHARED_LIBS OR CMAKE_CXX_FLAGS MATCHES "-fsanitize=|--coverage")
     message(STATUS "The tests package/* are left out: a consumer would need the same special flags")
   else()
-    foreach(way find_package pkg-config)
+    foreach(way find_package pkg-config untouched)
       add_test(NAME package/${way} COMMAND ${PROJECT_SOURCE_DIR}/tests/package/consume ${way} ${PROJECT_BINARY_DIR})
       set_tests_properties(package/${way} PROPERTIES TIMEOUT 300)
     endforeach()

@@ -93,17 +93,13 @@ run_benchmarks() {
 
 # open_reports [REPORT DIR]: the browser's tests; or pictures of a report, for someone to look at.
 open_reports() {
-  case $# in
-    0)
-      ATTUNE_BROWSER=required step 'Opening reports in Chromium' 'Each ERROR above says what was expected, and what was seen.' \
-        ctest --preset release --label-regex browser
-      ;;
-    2)
-      step "Photographing $1" 'It says above what it could not do.' \
-        python3 -B tests/browser/report_test.py --pictures "$1" "$2"
-      ;;
-    *) misuse 'browser wants nothing, or a report.html and a folder for its pictures' ;;
-  esac
+  if [ $# -eq 0 ]; then
+    ATTUNE_BROWSER=required step 'Opening reports in Chromium' 'Each ERROR above says what was expected, and what was seen.' \
+      ctest --preset release --label-regex browser
+  else
+    step "Photographing $1" 'It says above what it could not do.' \
+      python3 -B tests/browser/report_test.py --pictures "$1" "$2"
+  fi
 }
 
 # measure_coverage [NAME]: runs the tests, or those that match NAME, and says which lines of the libraries none came by.

@@ -40,8 +40,9 @@ all_formatted() {
 
 # run_tidy [NAME]: over the libraries' sources, or those whose path has NAME. The headers they include are seen with them.
 run_tidy() {
+  files=$(find lib autograd layers -name '*.cpp' | grep -e "${1:-.}" | sort)
+  [ -n "$files" ] || misuse "No source's path has '$1' in it"
   configure clang  # clang-tidy wants clang's options
-  files=$(find lib autograd layers -name '*.cpp' | grep -e "${1:-.}" | sort) || misuse "No source's path has '$1' in it"
   # shellcheck disable=SC2086  # $files is a list
   step "clang-tidy reads $(echo "$files" | wc -l) files (seconds each)" \
     'Each finding names its check in [brackets]. Mend it; or, where the check is wrong, say so: // NOLINT(check): why' \

@@ -32,8 +32,8 @@ class Machine {
     const fs::path source = ATTUNE_SOURCE_DIR;
     fs::copy(source / "dev", root_ / "attune/dev");
     fs::copy(source / "cmake", root_ / "attune/cmake", fs::copy_options::recursive);
-    for (const char* tool : {"cat", "date", "dirname", "env", "find", "grep", "mktemp", "readlink", "rm", "sed", "sh",
-                             "tail", "tr"})
+    for (const char* tool : {"basename", "cat", "date", "dirname", "env", "find", "grep", "mktemp", "readlink", "rm",
+                             "sed", "sh", "sort", "tail", "tr"})
       for (const char* folder : {"/usr/bin", "/bin"})
         if (fs::exists(fs::path(folder) / tool)) {
           fs::create_symlink(fs::path(folder) / tool, root_ / "bin" / tool);
@@ -136,11 +136,12 @@ TEST_CASE("dev: a word asks for the packages it needs, and no others") {
   Machine machine;
   machine.has("dpkg-query", "exit 1");
   const Result format = machine.dev("format"), coverage = machine.dev("coverage"), demo = machine.dev("demo"),
-               browser = machine.dev("browser");
-  INFO(format.said, coverage.said, demo.said, browser.said);
+               browser = machine.dev("browser"), asan = machine.dev("asan");
+  INFO(format.said, coverage.said, demo.said, browser.said, asan.said);
   CHECK(format.says("-y clang-format-16 git\n"));
   CHECK(coverage.says(" gcovr\n"));
   CHECK(browser.says(" chromium chromium-driver python3\n"));
+  CHECK(asan.says(" clang-16 llvm-16 libclang-rt-16-dev\n"));  // which clang-16 only recommends
   CHECK_FALSE(demo.says(" chromium"));
   CHECK(coverage.says(" g++ "));
   CHECK(!demo.says("gcovr"));
@@ -246,6 +247,25 @@ TEST_CASE("dev bench: without a name those that take seconds; with a wrong one i
   CHECK(ulp.says("--target ulp\n"));
   CHECK(ulp.says("ulp has run: exp\n"));
   CHECK(machine.dev("bench tape").says("tape_bench has run:\n"));
+}
+
+TEST_CASE("dev: a word that is called wrongly says so before anything is built") {
+  Machine machine;
+  for (const char* file : {"bench/peak.cpp", "lib/shape.cpp", "autograd/tape.cpp", "layers/gpt.cpp"})
+    machine.has_file(file, "");
+  for (const char* program : {"bench/gemm_bench.cpp", "bench/ulp.cpp"}) machine.has_file(program, "int main() {}\n");
+  const auto refuses = [&](const std::string& words, const std::string& sentence) {
+    const Result result = machine.dev(words);
+    INFO(words, "\n", result.said);
+    CHECK(result.status == 2);
+    CHECK(result.says(sentence));
+    CHECK_FALSE(result.says("== "));
+  };
+  refuses("bench gem", "gem: no such benchmark. There are gemm, ulp");
+  refuses("bench peak", "peak: no such benchmark. There are gemm, ulp");
+  refuses("browser report.html", "browser wants nothing, or a report.html and a folder");
+  refuses("tidy shap3", "No source's path has 'shap3' in it");
+  refuses("install", "install: name the folder");
 }
 
 TEST_CASE("dev alone lists every word that it knows") {

@@ -187,7 +187,7 @@ TEST_CASE("a loss that draws anew, and one that is not finite, are failures with
   CHECK(contains(random.text(), "verify: the loss is not deterministic: "));
   const VerifyReport infinite = verify(model, [&] { return sum(log(model.down(model.up(data())) * 0)); });
   CHECK_FALSE(infinite);
-  CHECK(contains(infinite.text(), "verify: a number is not finite: log [3, 2] (log.h:"));
+  CHECK(contains(infinite.text(), "verify: a number is not finite: log [3, 2] (after down.bias, log.h:"));
 }
 
 TEST_CASE("kinks do not make a right model wrong") {
