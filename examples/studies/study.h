@@ -18,7 +18,7 @@
 
 namespace attune::studies {
 
-// How much: twenty seconds, two minutes, a quarter of an hour, on two cores.
+// How much: twenty seconds, three minutes, a quarter of an hour, on two cores.
 enum class Size { quick, usual, full };
 
 // What can differ between runs. `usual` is its value where a run does not say.
