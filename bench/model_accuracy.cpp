@@ -2,9 +2,8 @@
 // against f64 on the same weights and the same batch.
 //
 //   model_accuracy MODEL HEADS TEXT                 prints the table
-//   model_accuracy MODEL HEADS TEXT --write FILE    writes the weights and the batch, for another framework
-//   (bench/peers) model_accuracy MODEL HEADS TEXT --peer FILE     prints the table, and beside it what the other made
-//   of them
+//   model_accuracy MODEL HEADS TEXT --write FILE    writes the weights and the batch, for bench/peers
+//   model_accuracy MODEL HEADS TEXT --peer FILE     prints the table, and beside it what the other made of them
 //
 // MODEL is the model.safetensors of a run of `attune train text` with learned positions, as the preset nanogpt-cpu has;
 // the file does not say how many heads there are. The batch is 12 windows of the part of TEXT that validates. Digits
