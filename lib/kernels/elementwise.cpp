@@ -199,9 +199,6 @@ void minimum_backward(const Out& da, const ConstView& dy, const ConstView& a, co
   map("minimum_backward", table().maximum_backward, 1, da, {&dy, &b, &a});  // a wins where b would lose
 }
 
-void where_positive(const Out& y, const ConstView& x, const ConstView& a, const ConstView& b) {
-  map("where_positive", table().where_positive, 1, y, {&x, &a, &b});
-}
 void where(const Out& y, const ConstView& condition, const ConstView& a, const ConstView& b) {
   if (!y) return;
   const DType type = y.view.dtype();

@@ -59,8 +59,7 @@ void maximum_backward(const Out& da, const ConstView& dy, const ConstView& a, co
 void minimum(const Out& y, const ConstView& a, const ConstView& b);
 void minimum_backward(const Out& da, const ConstView& dy, const ConstView& a, const ConstView& b);
 
-// y = x > 0 ? a : b; and y = condition ? a : b, where condition is i32, and anything but 0 is true.
-void where_positive(const Out& y, const ConstView& x, const ConstView& a, const ConstView& b);
+// y = condition ? a : b, where condition is i32, and anything but 0 is true.
 void where(const Out& y, const ConstView& condition, const ConstView& a, const ConstView& b);
 
 // Gaussian error linear unit, exact: y = x * Phi(x) (Hendrycks & Gimpel 2016), Phi the normal distribution function.
