@@ -72,7 +72,7 @@ quick_benchmarks() { for name in $(benchmarks); do [ ! -f "bench/${name}_bench.c
 build_benchmarks() {
   if [ $# -gt 0 ]; then
     case " $(benchmarks)" in
-      *" $1 "*) ;;
+      *" ${1%_bench} "*) ;;  # by its name, or its program's
       *) misuse "$1: no such benchmark. There are $(benchmarks | sed 's/ $//; s/ /, /g')" ;;
     esac
     configure_and_build release "$(benchmark "$1")"

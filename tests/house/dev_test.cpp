@@ -247,6 +247,7 @@ TEST_CASE("dev bench: without a name those that take seconds; with a wrong one i
   CHECK(ulp.says("--target ulp\n"));
   CHECK(ulp.says("ulp has run: exp\n"));
   CHECK(machine.dev("bench tape").says("tape_bench has run:\n"));
+  CHECK(machine.dev("bench tape_bench").says("tape_bench has run:\n"));
 }
 
 TEST_CASE("dev: a word that is called wrongly says so before anything is built") {
