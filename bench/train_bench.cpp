@@ -2,8 +2,8 @@
 //
 //   train_bench [steps]
 //
-// Two models: nanoGPT's CPU configuration (4 layers, 4 heads, width 128, context 64, batch 12), whose step is 3.81 GFLOP
-// of matrix products, and the copy task of examples/copy.cpp. Medians; the FMA peak is measured beside them.
+// Three models (workloads.h): nanoGPT's CPU configuration, whose step is 3.81 GFLOP of matrix products, the copy task
+// as examples/copy.cpp has it, and a small one. Medians; the FMA peak is measured beside them.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -11,10 +11,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
-#include "attune/attune.h"
 #include "peak.h"
+#include "workloads.h"
 
 using namespace attune;
 
@@ -30,9 +31,7 @@ extern "C" void* malloc(std::size_t bytes) {
 
 namespace {
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 rusage usage() {
   rusage result{};
@@ -41,42 +40,40 @@ rusage usage() {
 }
 
 struct Cost {
-  double seconds;                        // a step, the median
-  double first;                          // from here to the end of the first step
-  long mallocs, blocks, faults;          // in all timed steps together
+  double seconds;                // a step, the median
+  double first;                  // from nothing to the end of the first step
+  long mallocs, blocks, faults;  // in all timed steps together
+  double tokens, gflop;          // of a step
 };
 
-template <class NextBatch>
-Cost cost_of(Gpt& model, int steps, NextBatch next_batch) {
-  AdamW optimizer(model, {.lr = 1e-3, .beta2 = 0.99, .decay = 0.1, .clip = 1});
+Cost cost_of(bench::Workload (*make)(), int steps) {
   const double start = now();
-  const auto step = [&](const Batch& batch) {
-    Tape tape;
-    const Var loss = cross_entropy(model(batch.inputs), batch.targets);
-    tape.backward(loss);
-    optimizer.step();
-  };
-  std::vector<Batch> batches;
-  for (int i = 0; i < steps; ++i) batches.push_back(next_batch(i));
-  step(batches[0]);
+  const bench::Workload training = make();
+  training.run();
   const double first = now() - start;
-  for (int i = 0; i < 3; ++i) step(batches[static_cast<std::size_t>(i)]);
+  for (std::size_t i = 0; i < bench::kBatches; ++i) training.run();
   std::vector<double> times(static_cast<std::size_t>(steps));
   const long mallocs_before = mallocs, faults_before = usage().ru_minflt;
   const auto blocks_before = static_cast<long>(memory_use().allocations);
-  for (std::size_t i = 0; i < times.size(); ++i) {
+  for (double& time : times) {
     const double before = now();
-    step(batches[i]);
-    times[i] = now() - before;
+    training.run();
+    time = now() - before;
   }
   const long faults = usage().ru_minflt - faults_before, calls = mallocs - mallocs_before;
   std::nth_element(times.begin(), times.begin() + steps / 2, times.end());
-  return {times[times.size() / 2], first, calls, static_cast<long>(memory_use().allocations) - blocks_before, faults};
+  return {times[times.size() / 2],
+          first,
+          calls,
+          static_cast<long>(memory_use().allocations) - blocks_before,
+          faults,
+          training.tokens,
+          training.gflop};
 }
 
-void print(const char* name, int thread_count, const Cost& cost, double tokens, double gflop, double peak) {
+void print(const char* name, int thread_count, const Cost& cost, double peak) {
   fmt::print("{:<9} {:>7}  {:>8.3f}  {:>9.0f}  {:>6.1f}  {:>10.1f}  {:>7} {:>7} {:>7}\n", name, thread_count,
-             1e3 * cost.seconds, tokens / cost.seconds, 100 * gflop / cost.seconds / peak, 1e3 * cost.first,
+             1e3 * cost.seconds, cost.tokens / cost.seconds, 100 * cost.gflop / cost.seconds / peak, 1e3 * cost.first,
              cost.mallocs, cost.blocks, cost.faults);
 }
 
@@ -90,21 +87,9 @@ int main(int argc, char** argv) {
   for (const int thread_count : {1, 2}) {
     set_threads(thread_count);
     const double peak = thread_count * bench::peak_gflops();
-    Rng rng(1);
-    Gpt nano({.vocab = 65, .context = 64, .layers = 4, .heads = 4, .width = 128}, Rng(1));
-    const auto random_tokens = [&](int) {
-      Batch batch{Tensor({12, 64}, i32), Tensor({12, 64}, i32)};
-      for (auto& id : batch.inputs.data<std::int32_t>()) id = static_cast<std::int32_t>(rng.below(65));
-      for (auto& id : batch.targets.data<std::int32_t>()) id = static_cast<std::int32_t>(rng.below(65));
-      return batch;
-    };
-    print("nanoGPT", thread_count, cost_of(nano, steps, random_tokens), 12 * 64, 3.81, peak);
-
-    const CopyTask task({.symbols = 10, .length = 15, .seed = 1});
-    Gpt copy({.vocab = task.vocab(), .context = task.context(), .layers = 2, .heads = 4, .width = 64}, Rng(1));
-    // Matrix products: 6 flop for each weight and token, the head included, and the scores and sums of attention.
-    const double tokens = 32 * 30, gflop = 6e-9 * tokens * (2 * 12 * 64 * 64 + 11 * 64) + 12e-9 * 2 * tokens * 30 * 64;
-    print("copy", thread_count, cost_of(copy, steps, [&](int i) { return task.batch(i, 32); }), tokens, gflop, peak);
+    for (const auto& [name, make] : bench::kWorkloads)
+      if (std::string_view(name).find('/') == std::string_view::npos)  // attention alone is no step
+        print(name, thread_count, cost_of(make, steps), peak);
     fmt::print("FMA peak of {} thread(s): {:.0f} GFLOP/s; memory at its highest: {} MB\n\n", thread_count, peak,
                usage().ru_maxrss / 1024);
   }

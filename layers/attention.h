@@ -71,9 +71,9 @@ struct AttentionOptions {
 // even where it is NaN itself. A row that sees a NaN is NaN, and no other is.
 //
 // It takes memory that grows with L + S, forward and backward (kernels/attention.h; Rabe & Staats 2021, Dao et al.
-// 2022). In training and under NoGrad the
-// same computation runs: the result of a query does not depend on L, S or the batch, to the bit. That is for softmax and
-// softmax1; other normalizers go step by step.
+// 2022). In training and under NoGrad the same computation runs: the result of a query does not depend on L, S or the
+// batch, to the bit. That is for softmax and softmax1; other normalizers go step by step.
+//
 // Shapes, masks, a bias or sinks that do not fit, Hq that is no multiple of Hkv, and numbers out of range are a
 // std::invalid_argument. Dropout draws from the tape's random numbers: Tape tape({.random = &rng}).
 // Taps: "scores" (scaled, before the softcap), "weights" (before dropout). Where an observer replaces one of them, the

@@ -98,7 +98,7 @@ open_reports() {
       ctest --preset release --label-regex browser
   else
     step "Photographing $1" 'It says above what it could not do.' \
-      python3 -B tests/browser/report_test.py --pictures "$1" "$2"
+      python3 -B tests/browser/report_test.py --pictures "$(path_of "$1")" "$(path_of "$2")"
   fi
 }
 

@@ -8,6 +8,10 @@ format_source() {
     check=yes
     shift
   fi
+  for file; do
+    set -- "$@" "$(path_of "$file")"
+    shift
+  done
   if [ $# -eq 0 ]; then
     format_changes
   elif [ -z "$check" ]; then

@@ -42,9 +42,13 @@ bool starts_letters(const std::string& text) { return matches(text, "[a-j]{15}\\
 bool starts_sorting(const std::string& text) { return matches(text, "[a-j]{10}\\|[a-j]{0,10}"); }
 bool starts_addition(const std::string& text) { return matches(text, "[0-9]{3}\\+[0-9]{3}=[0-9]{0,4}"); }
 bool starts_parity(const std::string& text) { return matches(text, "[01]{16}=[01]{0,16}"); }
-// No key stands there twice, and it ends with one of them, whose value is asked for.
+// Four keys that differ, each with its value; then pairs again, and one of the keys, whose value is asked for.
 bool starts_recall(const std::string& text) {
-  return matches(text, "(?!.*([a-h]).*\\1.*\\|)(?=.*([a-h]).*\\|.*\\2$)([a-h][0-7]){4}\\|([a-h][0-7]){0,3}[a-h]");
+  if (!matches(text, "([a-h][0-7]){4}\\|([a-h][0-7]){0,3}[a-h]")) return false;
+  const std::string keys = {text[0], text[2], text[4], text[6]};
+  for (std::size_t i = 0; i < keys.size(); ++i)
+    if (keys.find(keys[i]) != i) return false;
+  return keys.find(text.back()) != keys.npos;
 }
 // All of the pattern, whose letters differ, and its first one again.
 bool starts_induction(const std::string& text) {

@@ -269,6 +269,17 @@ TEST_CASE("dev: a word that is called wrongly says so before anything is built")
   refuses("install", "install: name the folder");
 }
 
+TEST_CASE("dev: a relative path is relative to where one stands") {
+  Machine machine;
+  machine.has("cmake", "[ $1 != --version ] && echo cmake \"$@\" || echo cmake version 3.25.1");
+  machine.has("clang-format-16", "echo clang-format \"$@\"");
+  const std::string here = fs::current_path().string();
+  const Result install = machine.dev("install out"), format = machine.dev("format a.h /b.h ../c.h");
+  INFO(install.said, format.said);
+  CHECK(install.says(fmt::format("cmake --install build/release --prefix {}/out\n", here)));
+  CHECK(format.says(fmt::format("clang-format -i {0}/a.h /b.h {0}/../c.h\n", here)));
+}
+
 TEST_CASE("dev alone lists every word that it knows") {
   const Machine machine;
   const Result result = machine.dev("");
