@@ -444,6 +444,25 @@ TEST_CASE("a kink near by is stepped around, and the element is compared") {
   CHECK_FALSE(gradcheck([](Var v) { return square_scaled(relu(v), 1.001); }, x));
 }
 
+TEST_CASE("a function that turns many times within a step: smaller ones are tried") {
+  for (const double frequency : {10., 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}) {
+    Tensor x = tensor({0.5, 1.25, -3}, f64);
+    const auto fast = [&](Var v) { return sin(v * frequency); };
+    const GradcheckReport report = gradcheck(fast, x);
+    INFO(report.text());
+    CHECK(report.verdict() == Verdict::right);
+    CHECK(report.inputs[0].forward_error < 1e-12);
+    CHECK(gradcheck([&](Var v) { return fast(square_scaled(v, 1.001)); }, x).verdict() == Verdict::wrong);
+  }
+}
+
+TEST_CASE("where differences contradict themselves, their error bar says so, and forward mode decides") {
+  Tensor x = tensor({0.5, 1.25}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return sin(v * 1e10); }, x);
+  CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+  CHECK(has_note(report, "elements the error bar of differences is too large to judge by"));
+}
+
 TEST_CASE("a saturated softmax: 0 against 0 proves nothing, and the verdict is that it cannot be told") {
   Tensor x = tensor({{0, 1000}, {2000, 0}}, f64);
   const GradcheckReport report = gradcheck([](Var v) { return softmax(v); }, x);

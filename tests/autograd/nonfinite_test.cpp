@@ -97,6 +97,25 @@ TEST_CASE("in a model the layer is named") {
   CHECK(contains(found->place, "blocks.1, log.h:"));
 }
 
+TEST_CASE("numbers of forward mode count with their tangents") {
+  Tensor x({2}, DType::dual);
+  x.data<dual>()[0] = {4, 1}, x.data<dual>()[1] = {0, 1};
+  const auto first_of = [&](auto f) {
+    Tape tape;
+    f(variable(x));
+    return tape.find_nonfinite();
+  };
+  const auto slope = first_of([](Var v) { return sqrt(v); });  // at 0 the root is 0, and its slope infinite
+  REQUIRE(slope);
+  CHECK(slope->op == "sqrt");
+  CHECK(slope->element == std::vector<Index>{1});
+  CHECK(slope->number == kInf);
+  const auto value = first_of([](Var v) { return log(v); });
+  REQUIRE(value);
+  CHECK(value->number == -kInf);
+  CHECK_FALSE(first_of([](Var v) { return exp(v); }));
+}
+
 TEST_CASE("a question that cannot be answered is an error") {
   Tape tape;
   const NoGrad inner;

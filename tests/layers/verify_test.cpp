@@ -64,6 +64,10 @@ struct Perceptron {
   explicit Perceptron(Rng rng) : up({.in = 3, .out = 8}, rng), down({.in = 8, .out = 2}, rng) {}
   void each(auto&& visit) { visit("up", up), visit("down", down), visit("spare", spare); }
 };
+struct OneParameter {
+  Parameter weight;
+  void each(auto&& visit) { visit("weight", weight); }
+};
 const Tensor& data() {
   static const Tensor x = tensor({{0.5, -1, 2}, {1, 0.25, -0.5}, {-2, 1, 1}});
   return x;
@@ -129,6 +133,21 @@ TEST_CASE("a model on f32 data, with dropout, and one whose result is no single 
   const VerifyReport report = verify(model, f);
   CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
   CHECK(report.forward_error() < 1e-13);
+}
+
+TEST_CASE("a loss without a trained parameter is no loss to verify") {
+  Perceptron model(Rng(1));
+  const VerifyReport report = verify(model, [&] { return sum(detach(model.up(data()))); });
+  CHECK(report.verdict() == Verdict::wrong);
+  CHECK(report.failure == "the loss depends on no parameter that is trained");
+  CHECK(contains(report.text(), report.failure));
+}
+
+TEST_CASE("a parameter that lies on a kink is held to forward mode alone, and the kink is named") {
+  OneParameter model{Parameter(tensor({0, 1, -2, 3}))};
+  const VerifyReport report = verify(model, [&] { return sum(relu(Var(model.weight))); });
+  CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+  CHECK_MESSAGE(has_note(report, "weight: differences cross a kink of relu, and were not compared"), report.text());
 }
 
 TEST_CASE("parameters that no gradient reaches are named, with the reason, and nothing is claimed of them") {

@@ -328,6 +328,13 @@ TEST_CASE("tensors must fill the data, without a hole, an overlap or a rest") {
       R"(tensor "t1": it begins at byte 0 of the data, where 4000 was due)");
 }
 
+TEST_CASE("a message shows a long name's beginning, up to a whole character") {
+  const Folder folder;
+  const std::string beginning(79, 'n'), name = beginning + "\u00e9" + std::string(1000, 'n');
+  CHECK(error_of(folder, with_header("{" + entry(name, "F32", "2", "4,12") + "}", std::string(12, '\0'))) ==
+        "tensor \"" + beginning + "\"...: it begins at byte 4 of the data, where 0 was due");
+}
+
 TEST_CASE("B67: a refusal is quick and takes no memory") {
   const Folder folder;
   const std::string files[] = {

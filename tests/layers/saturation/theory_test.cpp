@@ -133,6 +133,21 @@ TEST_CASE("theory: limits far below and far above the freezing point") {
   CHECK(theory::frozen_sum_squares(2 * theory::freezing_point(128), 128) == doctest::Approx(0.5));
 }
 
+TEST_CASE("theory: the share of dead rows far above the freezing point, against drawn rows") {
+  constexpr double sigma = 300;
+  constexpr int rows = 20000;
+  Rng rng(3);
+  std::vector<double> scores(32);
+  int dead = 0;
+  for (int row = 0; row < rows; ++row) {
+    for (double& s : scores) s = sigma * rng.normal();
+    dead += row_statistics(scores).is_dead();
+  }
+  const double share = theory::cold_dead_share(sigma, 32), measured = static_cast<double>(dead) / rows;
+  CHECK(share == doctest::Approx(0.949).epsilon(1e-3));
+  CHECK(std::abs(measured - share) < 4 * std::sqrt(share * (1 - share) / rows));
+}
+
 TEST_CASE("theory: queries of finite width" * doctest::skip(kSanitized)) {
   // Against rows with every element drawn.
   for (const auto& [width, scale, rows] : {std::tuple{4, 1.0, 3000}, {4, 0.5, 3000}, {32, 1.0, 500}}) {
