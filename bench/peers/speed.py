@@ -11,6 +11,7 @@ import os
 
 ALL_CPUS = os.sched_getaffinity(0)  # before PyTorch's threads are bound, and this one with them
 
+import logging
 import statistics
 import subprocess
 import sys
@@ -174,12 +175,13 @@ def measure(name, ours, rounds):
 
 
 def main(program, threads, rounds=7):
+    logging.getLogger("torch.utils.cpp_extension").setLevel(logging.ERROR)  # that there is no GPU
     torch.manual_seed(1)
     torch.set_num_threads(int(threads))
     ours = Ours(program, threads)
     print(f"\n{threads} thread(s); Attune {ours.ask('row')}, PyTorch {torch.__version__} {torch.backends.cpu.get_cpu_capability()}")
-    print("                  FMA peak        Attune           PyTorch                  PyTorch / Attune")
-    print("                   GFLOP/s      ms   % peak        ms   % peak              median  (least to most)")
+    print(f"{'FMA peak':>26}{'Attune':>18}{'PyTorch':>19}{'PyTorch / Attune':>22}")
+    print(f"{'GFLOP/s':>26}{'ms':>10}{'% peak':>8}{'ms':>11}{'% peak':>8}{'median':>20}  (least to most)")
     for name in WORKLOADS:
         mine, theirs, ratios, peak, gflop, setting = measure(name, ours, int(rounds))
         a, b = statistics.median(mine), statistics.median(theirs)
