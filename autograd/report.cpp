@@ -57,7 +57,7 @@ std::string detail::place_of(const ScopeState& scope, std::uint32_t node) {
   if (found == places.end() || found->node != node) return "";
   std::string_view file = found->where.file_name();
   file = file.substr(file.find_last_of('/') + 1);
-  const std::string path = path_of(scope, *found);
+  std::string path = path_of(scope, *found);
   if (file.empty()) return path;
   return fmt::format("{}{}{}:{}", path, path.empty() ? "" : ", ", file, found->where.line());
 }

@@ -138,7 +138,9 @@ Var::Var(const Tensor& tensor, Location where)
     VarAccess::node(*this, where).value = converted(tensor, *wanted);
 }
 
-Var::Var(Tensor&& tensor, Location where) : Var(static_cast<const Tensor&>(tensor), where) { Tensor(std::move(tensor)); }
+Var::Var(Tensor&& tensor, Location where) : Var(static_cast<const Tensor&>(tensor), where) {
+  [[maybe_unused]] const Tensor ends_here(std::move(tensor));
+}
 
 Var variable(const Tensor& tensor, source_location where) {
   check(is_float(tensor.dtype()), "variable: {} has no gradient", tensor.dtype());
@@ -147,7 +149,7 @@ Var variable(const Tensor& tensor, source_location where) {
 
 Var variable(Tensor&& tensor, source_location where) {
   const Var x = variable(static_cast<const Tensor&>(tensor), where);
-  Tensor(std::move(tensor));
+  [[maybe_unused]] const Tensor ends_here(std::move(tensor));
   return x;
 }
 

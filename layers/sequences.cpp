@@ -44,7 +44,7 @@ Sequences Sequences::labelled(std::vector<Ids> sequences, std::vector<Ids> label
   return Sequences(std::move(sequences), std::move(labels), false, options);
 }
 
-Sequences Sequences::classified(std::vector<Ids> sequences, Ids classes, const SequencesOptions& options) {
+Sequences Sequences::classified(std::vector<Ids> sequences, const Ids& classes, const SequencesOptions& options) {
   check_lengths(sequences, 1);
   check(sequences.size() == classes.size(), "sequences: {} of them, and {} classes", sequences.size(), classes.size());
   std::vector<Ids> targets;

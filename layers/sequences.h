@@ -33,7 +33,7 @@ class Sequences {
   // A label for each token (-100 where none is asked).
   static Sequences labelled(std::vector<Ids> sequences, std::vector<Ids> labels, const SequencesOptions& options = {});
   // One class for each sequence.
-  static Sequences classified(std::vector<Ids> sequences, Ids classes, const SequencesOptions& options = {});
+  static Sequences classified(std::vector<Ids> sequences, const Ids& classes, const SequencesOptions& options = {});
 
   Index size() const { return static_cast<Index>(inputs_.size()); }
   // In an epoch. Where the sequences do not fill the last batch, it has the rest of them (or is left out: keep_last).

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -114,7 +114,7 @@ class Verification {
   bool differentiate_in_f64() {
     const double once = evaluate(), again = evaluate();
     size_ = std::abs(once);
-    if (std::memcmp(&once, &again, sizeof once) != 0) {
+    if (std::bit_cast<std::uint64_t>(once) != std::bit_cast<std::uint64_t>(again)) {
       report_.failure = fmt::format("the loss is not deterministic: {:.17g} first, then {:.17g}", once, again);
       return false;
     }

@@ -29,7 +29,7 @@ void append_line(std::string& page, std::string line, std::size_t indent, std::s
     const std::size_t rest = line.find_first_not_of(' ', space);
     if (space == line.npos || rest == line.npos) break;
     page.append(line, 0, line.find_last_not_of(' ', space) + 1).append("\n");
-    line = margin + line.substr(rest);
+    line.replace(0, rest, margin);
   }
   page += line;
 }

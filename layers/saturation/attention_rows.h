@@ -38,7 +38,7 @@ class VisitRow {
  public:
   template <class F>
     requires(!std::is_same_v<std::remove_cvref_t<F>, VisitRow>)
-  VisitRow(F&& visit)
+  VisitRow(F&& visit)  // NOLINT(bugprone-forwarding-reference-overload): the line above keeps copies out
       : object_(const_cast<void*>(static_cast<const void*>(std::addressof(visit)))),
         call_([](void* object, const AttentionRow& row) { (*static_cast<std::remove_reference_t<F>*>(object))(row); }) {
   }

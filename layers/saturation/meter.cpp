@@ -18,7 +18,6 @@
 
 namespace attune {
 
-using detail::HeadPlace;
 using detail::ScoreChange;
 
 namespace {
@@ -470,8 +469,7 @@ std::string describe(const HeadReading& r) {
     return fmt::format("entropy {:.2f} of ln n, {:.0f} % dead", c.entropy, 100 * c.dead);
   };
   return fmt::format(
-      "{}: entropy collapsed, {:.0f} % of rows dead; sigma is {:.1f}, freezing starts at {:.1f}; on this "
-      "batch QK-norm "
+      "{}: entropy collapsed, {:.0f} % of rows dead; sigma is {:.1f}, freezing starts at {:.1f}; on this batch QK-norm "
       "would bring it to {:.1f} ({}), W_Q and W_K at {:.2f} of their size to {:.1f} ({})",
       who, 100 * r.dead, r.deviation.median, r.freezing_point(), r.with_qk_norm->deviation,
       effect(*r.with_qk_norm), r.gain, r.with_gain->deviation, effect(*r.with_gain));
