@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -419,7 +419,7 @@ GradcheckReport check_gradients(std::vector<Variable>& variables, Evaluation& ev
                                 const GradcheckOptions& options) {
   GradcheckReport report;
   const double once = evaluate(), again = evaluate();
-  if (std::memcmp(&once, &again, sizeof once) != 0) {
+  if (std::bit_cast<std::uint64_t>(once) != std::bit_cast<std::uint64_t>(again)) {
     report.failure = fmt::format("the function is not deterministic: {:.17g} first, then {:.17g}", once, again);
     return report;
   }
