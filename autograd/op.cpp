@@ -14,7 +14,7 @@ namespace {
 using namespace detail;  // the workspace's names
 using std::source_location;
 
-void set_inputs(Node& node, std::span<const Var> inputs, std::span<const Var> integers) {
+[[gnu::always_inline]] inline void set_inputs(Node& node, std::span<const Var> inputs, std::span<const Var> integers) {
   const std::size_t count = inputs.size() + integers.size();
   auto* list = static_cast<std::uint32_t*>(
       workspace().arena.allocate(count * sizeof(std::uint32_t), alignof(std::uint32_t)));

@@ -336,8 +336,8 @@ struct VarAccess {
   }
   static std::uint32_t index(Var x) { return static_cast<std::uint32_t>(x.id_); }
   static std::uint32_t generation(Var x) { return static_cast<std::uint32_t>(x.id_ >> 32); }
-  // The node of a Var that is alive on this thread; throws for any other.
-  static detail::Node& node(Var x, const std::source_location& where) {
+  // The node of a Var that is alive on this thread; throws for any other. Every op asks a dozen times.
+  [[gnu::always_inline]] static detail::Node& node(Var x, const std::source_location& where) {
     detail::Workspace& w = detail::workspace();
     if (index(x) < w.node_count) [[likely]] {
       detail::Node& node = w.node(index(x));
