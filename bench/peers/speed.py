@@ -179,7 +179,8 @@ def main(program, threads, rounds=7):
     torch.manual_seed(1)
     torch.set_num_threads(int(threads))
     ours = Ours(program, threads)
-    print(f"\n{threads} thread(s); Attune {ours.ask('row')}, PyTorch {torch.__version__} {torch.backends.cpu.get_cpu_capability()}")
+    version, isa = torch.__version__.split("+")[0], torch.backends.cpu.get_cpu_capability()
+    print(f"\n{threads} thread(s); Attune {ours.ask('row')}, PyTorch {version} {isa}")
     print(f"{'FMA peak':>26}{'Attune':>18}{'PyTorch':>19}{'PyTorch / Attune':>22}")
     print(f"{'GFLOP/s':>26}{'ms':>10}{'% peak':>8}{'ms':>11}{'% peak':>8}{'median':>20}  (least to most)")
     for name in WORKLOADS:
