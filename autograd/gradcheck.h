@@ -13,6 +13,9 @@
 // Reverse mode runs twice: a rule must add to a gradient that holds something already, too, where a function uses what
 // it is given once and would never notice.
 //
+// Where differences disagree with the gradient, they must still do so at the smallest step that rounding leaves: of a
+// function that turns many times within a step, as sin(1000 x), wide ones see a slope that it does not have.
+//
 // A check can be fooled, and says where it might have been: an element at a kink (of a relu, a maximum ...) has no
 // derivative to compare with and is left out, by name; a gradient that is 0 by all three (a saturated softmax) proves
 // nothing, and the verdict is that it cannot be told; one that is mostly zeros is said to be.
@@ -59,14 +62,14 @@ struct GradcheckInput {
   // Where max |n| is no more than what rounding makes of differences, as for the bias of keys, which cannot matter:
   // then |a - n| was held against that rounding instead, and what is right cannot be told.
   bool absolute = false;
-  bool missing = false;  // no gradient reached it
+  bool missing = false;      // no gradient reached it
   bool overwritten = false;  // a rule wrote over what its gradient held, instead of adding to it
-  Index compared = 0;    // elements
-  Index zeros = 0;       // of those, where the true gradient is 0
-  Index unclear = 0;     // where the error bar is too large to judge by
-  Index excluded = 0;    // at a kink, and
+  Index compared = 0;        // elements
+  Index zeros = 0;           // of those, where the true gradient is 0
+  Index unclear = 0;         // where the error bar of differences is too large to judge by
+  Index excluded = 0;        // at a kink, and
   std::vector<std::string> kinks = {};  // of which ops
-  bool passed = false;   // whether it is not wrong
+  bool passed = false;                  // whether it is not wrong
 
   double digits() const;  // that agree: by forward mode, or else by differences
 };
