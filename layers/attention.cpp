@@ -174,6 +174,11 @@ const char* name_of(Normalizer normalizer) {
   return names[static_cast<int>(normalizer)];
 }
 
+void detail::check_numbers(double softcap, double dropout) {
+  check(softcap >= 0, "attention: a softcap of {} is below 0", softcap);
+  check(dropout >= 0 && dropout <= 1, "attention: a dropout of {} is not between 0 and 1", dropout);
+}
+
 AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
                                         std::source_location where) {
   for (const Var& x : {q, k, v, options.bias.value_or(q), options.sinks.value_or(q)}) x.value(where);  // is alive
@@ -188,8 +193,7 @@ AttentionCall detail::prepare_attention(Var q, Var k, Var v, const AttentionOpti
                      .mask = options.mask.visible(queries, keys),
                      .dropout = {}};
   kernels::check_attention(call.values());
-  check(options.dropout >= 0 && options.dropout <= 1, "attention: a dropout of {} is not between 0 and 1",
-        options.dropout);
+  check_numbers(options.softcap, options.dropout);
   // The mask may be gone when backward comes.
   call.mask.lengths = saved(call.mask.lengths);
   if (const Tensor* allowed = options.mask.allowed()) {

@@ -109,6 +109,8 @@ struct AttentionCall {
   Var heard(Var y) const;  // tells the listeners; returns y
   std::array<Var, 5> inputs() const;
 };
+// Throws where one of them is out of range: for layers, which refuse it when they are made.
+void check_numbers(double softcap, double dropout);
 // What must outlive the options is in the scope's memory afterwards.
 AttentionCall prepare_attention(Var q, Var k, Var v, const AttentionOptions& options,
                                 std::source_location where = std::source_location::current());

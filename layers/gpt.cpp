@@ -34,6 +34,12 @@ TransformerBlockOptions block_options(const GptOptions& o) {
   return block;
 }
 
+const GptOptions& checked(const GptOptions& o) {
+  check(o.vocab >= 1 && o.context >= 1 && o.layers >= 1 && o.width >= 1,
+        "gpt: vocab {}, context {}, layers {} and width {} must be at least 1", o.vocab, o.context, o.layers, o.width);
+  return o;
+}
+
 Embedding embedding_of(Index tokens, const GptOptions& o, Rng& rng) {
   return Embedding({.tokens = tokens, .width = o.width, .init = Init::normal(o.deviation)}, rng);
 }
@@ -44,9 +50,7 @@ void GptCache::truncate(Index length) {
   for (KvCache& layer : layers_) layer.truncate(length);
 }
 
-Gpt::Gpt(const GptOptions& o, Rng rng) : options(o), norm(o.width, o.normalize) {
-  check(o.vocab >= 1 && o.context >= 1 && o.layers >= 1 && o.width >= 1,
-        "gpt: vocab {}, context {}, layers {} and width {} must be at least 1", o.vocab, o.context, o.layers, o.width);
+Gpt::Gpt(const GptOptions& o, Rng rng) : options(checked(o)), norm(o.width, o.normalize) {
   token = embedding_of(o.vocab, o, rng);
   if (o.positions == Positions::learned) position = embedding_of(o.context, o, rng);
   const TransformerBlockOptions block = block_options(o);

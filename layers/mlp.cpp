@@ -6,6 +6,7 @@ namespace {
 bool is_gated(const MlpOptions& o) { return o.activation == Activation::swiglu; }
 
 Index hidden(const MlpOptions& o) {
+  check(o.hidden >= 0, "mlp: a hidden width of {} is negative", o.hidden);
   if (o.hidden > 0) return o.hidden;
   return is_gated(o) ? (8 * o.width + 2) / 3 : 4 * o.width;
 }

@@ -10,13 +10,17 @@ namespace {
 // The options with what their zeros stand for.
 MultiHeadAttentionOptions completed(MultiHeadAttentionOptions o) {
   check(o.heads >= 1 && o.width >= 1, "attention: {} heads and a width of {} must be at least 1", o.heads, o.width);
+  check(o.key_width >= 0 && o.value_width >= 0 && o.memory_width >= 0,
+        "attention: key_width {}, value_width {} or memory_width {} is negative", o.key_width, o.value_width,
+        o.memory_width);
+  detail::check_numbers(o.softcap, o.dropout);
   if (o.kv_heads == 0) o.kv_heads = o.heads;
   check(o.kv_heads >= 1 && o.heads % o.kv_heads == 0, "attention: {} heads do not share {} heads of keys and values",
         o.heads, o.kv_heads);
   check((o.key_width > 0 && o.value_width > 0) || o.width % o.heads == 0,
         "attention: a width of {} does not divide among {} heads", o.width, o.heads);
-  if (o.key_width <= 0) o.key_width = o.width / o.heads;
-  if (o.value_width <= 0) o.value_width = o.width / o.heads;
+  if (o.key_width == 0) o.key_width = o.width / o.heads;
+  if (o.value_width == 0) o.value_width = o.width / o.heads;
   if (o.qk_norm && !o.learned_scale) o.learned_scale = std::sqrt(static_cast<double>(o.key_width));
   check(!(o.rope && o.memory_width > 0), "attention: rope has no meaning between a sequence and a memory");
   return o;

@@ -35,7 +35,8 @@ struct MultiHeadAttentionOptions {
   Init init = Init::lecun_normal(), out_init = Init::lecun_normal();
 };
 
-// Where heads do not divide the width, or kv_heads the heads, it throws. Dropout draws as that of attention().
+// Where heads do not divide the width, or kv_heads the heads, or a number is out of range, it throws. Dropout draws as
+// that of attention().
 struct MultiHeadAttention {
   Linear qkv;               // self-attention: C -> Hq d + Hkv d + Hkv dv, heads side by side
   Linear query, key_value;  // cross-attention: C -> Hq d, and the memory's width -> Hkv d + Hkv dv

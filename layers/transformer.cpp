@@ -38,7 +38,7 @@ MultiHeadAttentionOptions causal(MultiHeadAttentionOptions o) {
   return o;
 }
 MultiHeadAttentionOptions crossing(MultiHeadAttentionOptions o, Index memory_width) {
-  o.memory_width = memory_width > 0 ? memory_width : o.width;
+  o.memory_width = memory_width == 0 ? o.width : memory_width;
   return o;
 }
 

@@ -191,6 +191,18 @@ TEST_CASE("gpt: what is refused") {
                        std::invalid_argument);
   CHECK_THROWS_WITH_AS(Gpt({.vocab = 7, .context = 5, .layers = 1, .heads = 3, .width = 8}, Rng(1)),
                        "attention: a width of 8 does not divide among 3 heads", std::invalid_argument);
+  const auto refused = [](auto&& change, const char* message) {
+    GptOptions options{.vocab = 7, .context = 5, .layers = 1, .heads = 2, .width = 8};
+    change(options);
+    CHECK_THROWS_WITH_AS(Gpt(options, Rng(1)), message, std::invalid_argument);
+  };
+  refused([](GptOptions& o) { o.width = -8; },
+          "gpt: vocab 7, context 5, layers 1 and width -8 must be at least 1");
+  refused([](GptOptions& o) { o.hidden = -4; }, "mlp: a hidden width of -4 is negative");
+  refused([](GptOptions& o) { o.kv_heads = -2; }, "attention: 2 heads do not share -2 heads of keys and values");
+  refused([](GptOptions& o) { o.dropout = 2; }, "attention: a dropout of 2 is not between 0 and 1");
+  refused([](GptOptions& o) { o.dropout = -0.5; }, "attention: a dropout of -0.5 is not between 0 and 1");
+  refused([](GptOptions& o) { o.softcap = -1; }, "attention: a softcap of -1 is below 0");
 }
 
 TEST_CASE("gpt: it learns one batch by heart") {

@@ -57,6 +57,9 @@ TEST_CASE("mlp: four times as wide inside, unless said otherwise") {
   CHECK(make_mlp({.width = 6}).up.weight.shape() == Shape{6, 24});
   CHECK(make_mlp({.width = 6}).down.weight.shape() == Shape{24, 6});
   CHECK(make_mlp({.width = 6, .hidden = 10}).up.weight.shape() == Shape{6, 10});
+  for (const Activation activation : {Activation::gelu, Activation::swiglu})
+    CHECK_THROWS_WITH_AS(make_mlp({.width = 6, .hidden = -10, .activation = activation}),
+                         "mlp: a hidden width of -10 is negative", std::invalid_argument);
 }
 
 TEST_CASE("mlp: its parameters by name") {

@@ -198,6 +198,15 @@ TEST_CASE("multi-head attention: what is refused") {
                        "attention: 0 heads and a width of 16 must be at least 1", std::invalid_argument);
   CHECK_THROWS_AS(make_layer({.width = 16, .heads = 0, .key_width = 2, .value_width = 2}),
                   std::invalid_argument);
+  const auto refused = [](const MultiHeadAttentionOptions& options, const char* message) {
+    CHECK_THROWS_WITH_AS(make_layer(options), message, std::invalid_argument);
+  };
+  refused({.width = 16, .heads = 2, .kv_heads = -1}, "attention: 2 heads do not share -1 heads of keys and values");
+  refused({.width = 16, .key_width = -3}, "attention: key_width -3, value_width 0 or memory_width 0 is negative");
+  refused({.width = 16, .value_width = -3}, "attention: key_width 0, value_width -3 or memory_width 0 is negative");
+  refused({.width = 16, .memory_width = -3}, "attention: key_width 0, value_width 0 or memory_width -3 is negative");
+  refused({.width = 16, .softcap = -1}, "attention: a softcap of -1 is below 0");
+  refused({.width = 16, .dropout = 1.5}, "attention: a dropout of 1.5 is not between 0 and 1");
 }
 
 TEST_CASE("B10: multi-head attention: heads are split and merged within a token") {

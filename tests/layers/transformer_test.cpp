@@ -100,3 +100,16 @@ TEST_CASE("transformer layers: gradients of everything, pre and post") {
     CHECK(gradcheck(decode, x, memory));
   }
 }
+
+TEST_CASE("transformer layers: what is refused when they are made") {
+  Rng rng(1);
+  CHECK_THROWS_WITH_AS(EncoderLayer({.width = 8, .hidden = -4}, rng), "mlp: a hidden width of -4 is negative",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(DecoderLayer({.width = 8, .dropout = 2}, rng),
+                       "attention: a dropout of 2 is not between 0 and 1", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(DecoderLayer({.width = 8}, rng, -8),
+                       "attention: key_width 0, value_width 0 or memory_width -8 is negative",
+                       std::invalid_argument);
+  CHECK_THROWS_WITH_AS(TransformerBlock({.attention = {.width = 8}, .mlp = {.width = 8}, .dropout = 2}, rng),
+                       "dropout: a share of 2 is not between 0 and 1", std::invalid_argument);
+}
