@@ -14,7 +14,8 @@ std::size_t bytes_of(const Shape& shape, DType dtype) {
   for (Index size : shape)
     check_environment(!__builtin_mul_overflow(bytes, static_cast<std::size_t>(size), &bytes) &&
                           bytes < std::size_t{1} << 62,
-                      "tensor: {} of {} is larger than any memory", shape, dtype);
+                      "tensor: {} of {} {} larger than any memory", shape, dtype,
+                      shape.count() == 0 ? "is empty, but has strides, which are products of its sizes," : "is");
   return bytes;
 }
 
@@ -118,6 +119,7 @@ Tensor full(const Shape& shape, double value, DType dtype) {
 }
 
 Tensor arange(Index n, DType dtype) {
+  check(n >= 0, "arange: a count of {} is negative", n);
   Tensor result(Shape{n}, dtype);
   visit(dtype, [&]<class T>() {
     double next = 0;

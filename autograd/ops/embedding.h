@@ -10,6 +10,8 @@ namespace attune {
 inline Var embedding(Var table, Var ids) {
   check(table.rank() == 2, "embedding: a table is [rows, width], not {}", table.shape());
   check(ids.dtype() == i32, "embedding: ids are i32, not {}", ids.dtype());
+  check(ids.rank() < kMaxRank, "embedding: a row for each of {} makes rank {}, above the limit of {}", ids.shape(),
+        ids.rank() + 1, kMaxRank);
   Shape shape = ids.shape();
   shape.append(table.size(1));
   Var y = output(shape, {table}, {ids});

@@ -14,4 +14,10 @@ inline Var expand(Var x, const Shape& shape) {
   });
 }
 
+// Sizes in braces, so that the message about a negative one names the op.
+inline Var expand(Var x, std::initializer_list<Index> sizes) {
+  for (const Index size : sizes) check(size >= 0, "expand: a size of {} is negative", size);
+  return expand(x, Shape(sizes));
+}
+
 }  // namespace attune

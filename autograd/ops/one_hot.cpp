@@ -9,6 +9,8 @@ namespace attune {
 Var one_hot(Var ids, Index classes, DType dtype) {
   check(ids.dtype() == i32, "one_hot: ids are i32, not {}", ids.dtype());
   check(classes >= 1 && is_float(dtype), "one_hot: {} classes of {}: at least 1, of f32, f64 or dual", classes, dtype);
+  check(ids.rank() < kMaxRank, "one_hot: classes for each of {} make rank {}, above the limit of {}", ids.shape(),
+        ids.rank() + 1, kMaxRank);
   kernels::check_ids(ids.value(), classes, kernels::kNothingIgnored, [&](Index id, const Shape& position) {
     check(false, "one_hot: id {} at {} is outside of {} classes", id, position, classes);
   });

@@ -6,6 +6,7 @@ namespace attune {
 
 Shape detail::with_axis(const Shape& shape, int axis) {
   const int rank = shape.rank() + 1, place = axis < 0 ? axis + rank : axis;
+  check(rank <= kMaxRank, "stack: parts {} make a result of rank {}, above the limit of {}", shape, rank, kMaxRank);
   check(place >= 0 && place < rank, "stack: axis {} does not exist in a result of rank {}", axis, rank);
   Shape result;
   for (int i = 0; i < rank; ++i) result.append(i == place ? 1 : shape[i < place ? i : i - 1]);

@@ -82,7 +82,7 @@ TEST_CASE("zeros, ones, full, arange") {
   CHECK(arange(0).shape() == Shape{0});
   CHECK_THROWS_WITH_AS(full({1}, 0.5, i32), "to: 0.5 is not an integer that i32 can hold",
                        std::invalid_argument);
-  CHECK_THROWS_WITH_AS(arange(-1), "shape: a size of -1 is negative", std::invalid_argument);
+  CHECK_THROWS_WITH_AS(arange(-1), "arange: a count of -1 is negative", std::invalid_argument);
 }
 
 TEST_CASE("elements are read with at and item, and written with set") {
@@ -223,6 +223,10 @@ TEST_CASE("what no memory can hold is refused") {
                        "tensor: [1099511627776, 1099511627776] of f32 is larger than any memory",
                        std::runtime_error);
   CHECK_THROWS_AS((Tensor(Shape{Index{1} << 59}, f64)), std::runtime_error);
+  CHECK_THROWS_WITH_AS(zeros({huge, huge, 0}),
+                       "tensor: [1099511627776, 1099511627776, 0] of f32 is empty, but has strides, which are "
+                       "products of its sizes, larger than any memory",
+                       std::runtime_error);
 }
 
 TEST_CASE("memory is counted, and given back") {

@@ -58,7 +58,7 @@ TEST_CASE("embedding") {
                        {[] {
                           embedding(zeros({4, 2}), zeros({1, 1, 1, 1, 1, 1}, i32));
                         },
-                        "shape: rank 7 is above the limit of 6"}}});
+                        "embedding: a row for each of [1, 1, 1, 1, 1, 1] makes rank 7, above the limit of 6"}}});
 }
 
 TEST_CASE("embedding: B59, ids that repeat add up") {

@@ -35,7 +35,11 @@ TEST_CASE("expand") {
                          {[] {
                             expand(zeros({2, 1}), {2, 3, 4});
                           },
-                          "expand: [2, 1] does not stretch to [2, 3, 4]"}}});
+                          "expand: [2, 1] does not stretch to [2, 3, 4]"},
+                         {[] {
+                            expand(zeros({2, 1}), {-1, 3});
+                          },
+                          "expand: a size of -1 is negative"}}});
   };
   check_to("expand", {2, 3, 4},
            {{real({2, 3, 4})},

@@ -36,7 +36,11 @@ TEST_CASE("one_hot") {
                        {[] {
                           one_hot(tensor({{0, 1}, {3, 1}}, i32), 3);
                         },
-                        "one_hot: id 3 at [1, 0] is outside of 3 classes"}}});
+                        "one_hot: id 3 at [1, 0] is outside of 3 classes"},
+                       {[] {
+                          one_hot(zeros({1, 1, 1, 1, 1, 1}, i32), 3);
+                        },
+                        "one_hot: classes for each of [1, 1, 1, 1, 1, 1] make rank 7, above the limit of 6"}}});
 }
 
 TEST_CASE("one_hot: known answers") {

@@ -35,7 +35,11 @@ TEST_CASE("stack") {
                         },
                         "stack: [2] and [3] differ"},
                        {[] { stack({zeros({2})}, 2); }, "stack: axis 2 does not exist in a result of rank 2"},
-                       {[] { stack({zeros({2})}, -3); }, "stack: axis -3 does not exist in a result of rank 2"}}});
+                       {[] { stack({zeros({2})}, -3); }, "stack: axis -3 does not exist in a result of rank 2"},
+                       {[] {
+                          stack({zeros({1, 1, 1, 1, 1, 2})});
+                        },
+                        "stack: parts [1, 1, 1, 1, 1, 2] make a result of rank 7, above the limit of 6"}}});
 }
 
 TEST_CASE("stack: axes count from either end, and scalars make a vector") {
