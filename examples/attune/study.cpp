@@ -39,7 +39,10 @@ int run(const Arguments& a) {
   studies::Request request;
   if (a.has("--quick")) request.size = studies::Size::quick;
   if (a.has("--full")) request.size = studies::Size::full;
-  request.axes = studies::axis_values(study, words_of(a.text("--axes")));
+  const std::vector<std::string> words = words_of(a.text("--axes"));
+  if (a.has("--axes") && words.empty())  // without a word it would be the whole study
+    refuse("--axes '': give axis=value,value, such as --axes seed=1,2; attune study list says what there is");
+  request.axes = studies::axis_values(study, words);
   const std::string folder = a.text("--out", "studies/" + study.name);
   const studies::Outcome made = studies::carry_out(study, request, folder, a.err());
   fmt::print("{}\n\n", wrapped(made.headline));

@@ -39,13 +39,16 @@ constexpr Variant kVariants[] = {
     {"skip", "with skip connections", 0.25, true, true, {.98, .97, .95, .91, .86, .74, .62, .46}},
 };
 
-const Variant& variant_of(const std::string& name) {
+std::vector<std::string> variant_names() {
   std::vector<std::string> names;
-  for (const Variant& variant : kVariants) {
+  for (const Variant& variant : kVariants) names.emplace_back(variant.name);
+  return names;
+}
+
+const Variant& variant_of(const std::string& name) {
+  for (const Variant& variant : kVariants)
     if (name == variant.name) return variant;
-    names.emplace_back(variant.name);
-  }
-  check(false, "study depth: '{}': {}", name, no_such("variant", name, names));
+  check(false, "study depth: '{}': {}", name, no_such("variant", name, variant_names()));
   return kVariants[0];
 }
 
@@ -111,7 +114,7 @@ Layer attend(const Tensor& x, const Variant& variant, double gain, Rng& rng) {
 Record make(const Run& run, const std::function<void(double)>&) {
   const Study& study = depth();
   const Variant& variant = variant_of(study.setting(run, "variant"));
-  Rng rng = Rng(static_cast<std::uint64_t>(study.number(run, "seed"))).split("depth");
+  Rng rng = Rng(study.seed(run)).split("depth");
   Tensor x = matrix(kTokens, kWidth, 1, rng);
   Record record;
   record.rows.push_back({0, residual(x), NAN});
@@ -128,8 +131,7 @@ Record make(const Run& run, const std::function<void(double)>&) {
 
 std::vector<Run> plan(const Request& request) {
   const bool quick = request.size == Size::quick;
-  std::vector<std::string> variants, seeds, gains = {"0.25", "0.5", "0.71", "1", "1.41", "2", "2.83", "4"};
-  for (const Variant& variant : kVariants) variants.emplace_back(variant.name);
+  std::vector<std::string> seeds, gains = {"0.25", "0.5", "0.71", "1", "1.41", "2", "2.83", "4"};
   for (int seed = 1; seed <= (quick ? 5 : request.size == Size::usual ? 20 : 100); ++seed)
     seeds.push_back(std::to_string(seed));
   std::vector<Run> runs;
@@ -137,7 +139,7 @@ std::vector<Run> plan(const Request& request) {
     runs = product(request.axes);
     for (const Run& run : runs) variant_of(depth().setting(run, "variant"));
   } else {
-    runs = product({{"variant", variants}, {"seed", seeds}});
+    runs = product({{"variant", variant_names()}, {"seed", seeds}});
     seeds.resize(std::min<std::size_t>(seeds.size(), 10));
     for (const Run& run : product({{"variant", {"norm"}}, {"gain", gains}, {"seed", seeds}}))
       if (depth().setting(run, "gain") != "1") runs.push_back(run);
@@ -315,9 +317,9 @@ const Study& depth() {
   static const Study study{
       .name = "depth",
       .question = "What does attention do to tokens, layer after layer?",
-      .axes = {{"variant", "pure, norm, norm-raw, norm-1/d or skip", "norm"},
-               {"gain", "of W_Q and W_K", "1"},
-               {"seed", "of the weights and the tokens", "1"}},
+      .axes = {{"variant", "pure, norm, norm-raw, norm-1/d or skip", "norm", Numbers::none, variant_names()},
+               {"gain", "of W_Q and W_K", "1", Numbers::positive},
+               {"seed", "of the weights and the tokens", "1", Numbers::seed}},
       .columns = {"layer", "residual", "entropy"},
       .outcomes = {"residual_4", "residual_12", "collapsed_at", "entropy_1"},
       .plan = plan,

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "attune/examples/studies/lookup.h"
-#include "attune/layers/names.h"
 #include "attune/layers/saturation/monte_carlo.h"
 #include "attune/layers/saturation/theory.h"
 #include "attune/lib/math.h"
@@ -20,7 +19,7 @@ using Words = std::vector<std::string>;
 
 // Of draws that no other run sees.
 std::uint64_t own_seed(const Run& run) {
-  return Rng(static_cast<std::uint64_t>(saturation().number(run, "seed"))).split(run.key()).stream();
+  return Rng(saturation().seed(run)).split(run.key()).stream();
 }
 
 Record draw_rows_of(const Run& run) {
@@ -92,13 +91,8 @@ Record draw_gradients_of(const Run& run) {
 
 LookupOptions options_of(const Run& run) {
   const Study& study = saturation();
-  const std::string optimizer = study.setting(run, "optimizer"), lr = study.setting(run, "lr"),
-                    maps = study.setting(run, "maps");
-  const std::vector<std::string> optimizers = {"adam", "sgd"};
-  if (optimizer != "adam" && optimizer != "sgd")
-    check(false, "study saturation: '{}': {}", optimizer, no_such("optimizer", optimizer, optimizers));
-  check(maps == "yes" || maps == "no", "study saturation: maps={} is neither yes nor no", maps);
-  const bool adam = optimizer == "adam";
+  const std::string lr = study.setting(run, "lr");
+  const bool adam = study.setting(run, "optimizer") == "adam";
   return {.width = static_cast<Index>(study.number(run, "d")),
           .rule = rule_of(study.setting(run, "rule")),
           .gain = study.number(run, "gain"),
@@ -107,8 +101,8 @@ LookupOptions options_of(const Run& run) {
           .adam = adam,
           .lr = lr == "auto" ? (adam ? 1e-3 : 1.0) : study.number(run, "lr"),
           .steps = static_cast<Index>(study.number(run, "steps")),
-          .seed = static_cast<std::uint64_t>(study.number(run, "seed")),
-          .keep_maps = maps == "yes"};
+          .seed = study.seed(run),
+          .keep_maps = study.setting(run, "maps") == "yes"};
 }
 
 Record train(const Run& run, const std::function<void(double)>& progress) {
@@ -312,6 +306,13 @@ Run plain(const Run& run) {
   return plain;
 }
 
+// Before the first run, not in the middle of them.
+void refuse_what_there_is_not(const Run& run) {
+  const std::string kind = saturation().setting(run, "kind");
+  if (kind == "training") options_of(run);
+  if (kind == "gradient") scale_of_rule(saturation().setting(run, "rule"), 1);
+}
+
 std::vector<Run> plan(const Request& request) {
   std::vector<Run> wanted, runs;
   const auto names_kind = [](const auto& axis) { return axis.first == "kind"; };
@@ -325,7 +326,7 @@ std::vector<Run> plan(const Request& request) {
   }
   for (const Run& run : wanted) {
     Run one = plain(run);
-    if (saturation().setting(one, "kind") == "training") options_of(one);  // refuses what there is not
+    refuse_what_there_is_not(one);
     one.seconds = estimate(one);
     const auto same = [&](const Run& other) { return other.settings == one.settings; };
     if (std::none_of(runs.begin(), runs.end(), same)) runs.push_back(std::move(one));
@@ -342,19 +343,20 @@ const Study& saturation() {
           "When does softmax let no gradient through, and what does dividing by √d have to do with it?",
       .axes = {{"kind",
                 "rows: of random scores; gradient: at random queries; training: of a head on the lookup task",
-                "training"},
-               {"d", "width of queries and keys", "128"},
-               {"rule", "what is done to q·k", "1/sqrt"},
-               {"gain", "of the initial W_Q and W_K", "1"},
-               {"n", "keys of an example", "32"},
-               {"normaliser", "what makes weights of scores", "softmax"},
-               {"optimizer", "adam, or sgd without momentum", "adam"},
-               {"lr", "its rate; auto: 0.001 for adam, 1 for sgd", "auto"},
-               {"steps", "at most", "600"},
-               {"maps", "whether attention is kept to be drawn, and training goes to the last step", "no"},
-               {"sigma", "deviation of the scores, of kind=rows", "1"},
-               {"rows", "drawn, of the kinds rows and gradient", "10000"},
-               {"seed", "of everything random", "1"}},
+                "training", Numbers::none, {"rows", "gradient", "training"}},
+               {"d", "width of queries and keys", "128", Numbers::whole},
+               {"rule", "what is done to q·k", "1/sqrt", Numbers::none, rule_names()},
+               {"gain", "of the initial W_Q and W_K", "1", Numbers::positive},
+               {"n", "keys of an example", "32", Numbers::whole, {}, 2},
+               {"normaliser", "what makes weights of scores", "softmax", Numbers::none, normaliser_names()},
+               {"optimizer", "adam, or sgd without momentum", "adam", Numbers::none, {"adam", "sgd"}},
+               {"lr", "its rate; auto: 0.001 for adam, 1 for sgd", "auto", Numbers::positive, {"auto"}},
+               {"steps", "at most", "600", Numbers::whole},
+               {"maps", "whether attention is kept to be drawn, and training goes to the last step", "no",
+                Numbers::none, {"yes", "no"}},
+               {"sigma", "deviation of the scores, of kind=rows", "1", Numbers::positive},
+               {"rows", "drawn, of the kinds rows and gradient", "10000", Numbers::whole},
+               {"seed", "of everything random", "1", Numbers::seed}},
       .columns = {"step",
                   "loss",
                   "accuracy",

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -68,6 +69,42 @@ std::string line_of(const std::vector<double>& numbers) {
   std::vector<std::string> parts;
   for (const double x : numbers) parts.push_back(number_text(x));
   return joined(parts);
+}
+
+// ---- What an axis may be
+
+constexpr std::uint64_t kMostWhole = 1000000000;
+
+template <class Number>
+bool parse(const std::string& text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_number_of(const Axis& axis, const std::string& text) {
+  if (axis.numbers == Numbers::none) return false;
+  if (axis.numbers == Numbers::whole || axis.numbers == Numbers::seed) {
+    std::uint64_t whole = 0;
+    return parse(text, whole) && (axis.numbers == Numbers::seed || (whole >= axis.least && whole <= kMostWhole));
+  }
+  double number = 0;
+  return parse(text, number) && std::isfinite(number) && (axis.numbers == Numbers::any || number > 0);
+}
+
+// "give a number above 0, or auto, such as lr=auto"
+std::string advice(const Axis& axis) {
+  std::string numbers = "a number";
+  if (axis.numbers == Numbers::positive) numbers = "a number above 0";
+  if (axis.numbers == Numbers::whole) numbers = fmt::format("a whole number from {} to {}", axis.least, kMostWhole);
+  if (axis.numbers == Numbers::seed) numbers = "a whole number from 0 to 2^64 - 1";
+  const std::string words = axis.words.empty() ? "" : ", or " + joined(axis.words, ", or ");
+  return fmt::format("give {}{}, such as {}={}", numbers, words, axis.name, axis.usual);
+}
+
+void check_value(const Study& study, const Axis& axis, const std::string& value) {
+  if (is_number_of(axis, value) || std::find(axis.words.begin(), axis.words.end(), value) != axis.words.end()) return;
+  check(false, "study {}: {}={}: {}", study.name, axis.name, value,
+        axis.numbers == Numbers::none ? no_such(axis.name, value, axis.words) : advice(axis));
 }
 
 // ---- Files
@@ -347,6 +384,13 @@ double Study::number(const Run& run, const std::string& axis) const {
   return x;
 }
 
+std::uint64_t Study::seed(const Run& run) const {
+  const std::string value = setting(run, "seed");
+  std::uint64_t number = 0;
+  check(parse(value, number), "study {}: seed={} is no whole number from 0 to 2^64 - 1", name, value);
+  return number;
+}
+
 double Study::outcome(const Result& result, const std::string& which) const {
   const auto at = std::find(outcomes.begin(), outcomes.end(), which);
   if (at == outcomes.end()) check(false, "study {}: '{}': {}", name, which, no_such("outcome", which, outcomes));
@@ -378,13 +422,15 @@ AxisValues axis_values(const Study& study, const std::vector<std::string>& words
     check(equals != word.npos && equals + 1 < word.size(),
           "study {}: '{}' is not of the form axis=value,value", study.name, word);
     const std::string name = word.substr(0, equals);
-    if (std::find(names.begin(), names.end(), name) == names.end())
+    const auto axis = std::find_if(study.axes.begin(), study.axes.end(), [&](const Axis& a) { return a.name == name; });
+    if (axis == study.axes.end())
       check(false, "study {}: '{}': {}", study.name, name, no_such("axis", name, names));
     for (const auto& [other, values] : all)
       check(other != name, "study {}: axis '{}' is there twice", study.name, name);
     std::vector<std::string> values;
     for (const std::string& value : split(word.substr(equals + 1), ',')) {
       check(!value.empty(), "study {}: '{}' has an empty value", study.name, word);
+      check_value(study, *axis, value);
       if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
     }
     all.emplace_back(name, values);

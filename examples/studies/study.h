@@ -8,6 +8,7 @@
 // machine or the time is in it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -21,9 +22,15 @@ namespace attune::studies {
 // How much: twenty seconds, three minutes, a quarter of an hour, on two cores.
 enum class Size { quick, usual, full };
 
+// Which numbers an axis may be. A seed is any of 64 bits, without a sign.
+enum class Numbers { none, any, positive, whole, seed };
+
 // What can differ between runs. `usual` is its value where a run does not say.
 struct Axis {
   std::string name, meaning, usual;
+  Numbers numbers = Numbers::any;
+  std::vector<std::string> words = {};  // what it may be besides
+  std::uint64_t least = 1;              // of whole numbers
 };
 
 // Values for axes, in the order in which they were asked for.
@@ -74,6 +81,8 @@ struct Study {
   // What the run has on that axis, or as usual.
   std::string setting(const Run& run, const std::string& axis) const;
   double number(const Run& run, const std::string& axis) const;
+  // What it has on the axis "seed", to the last bit.
+  std::uint64_t seed(const Run& run) const;
   // The record's outcome of that name.
   double outcome(const Result& result, const std::string& name) const;
   // The place of a column of runs.csv.
@@ -85,7 +94,7 @@ const std::vector<const Study*>& all_studies();
 // std::invalid_argument lists them where there is none of that name.
 const Study& study_named(const std::string& name);
 
-// "d=32,128 rule=1,1/sqrt": axes from words, checked against what the study has.
+// "d=32,128 rule=1,1/sqrt": axes from words, checked against what the study has, and what each of them may be.
 AxisValues axis_values(const Study& study, const std::vector<std::string>& words);
 // All combinations of the values, the last axis fastest.
 std::vector<Run> product(const AxisValues& values);

@@ -120,6 +120,13 @@ const std::vector<BadInput> kBadInputs = {
     {{"verify", "run", "--op", "softmax"}, "--op: it is about ops, not about a run's model; leave run away"},
     {{"verify", "--mutants", "--curve", "softmax"}, "--mutants: --curve draws one op; give one of the two"},
     {{"verify", "--svg", "x.svg"}, "--svg x.svg: there is nothing to draw without --curve OP"},
+    // Studies
+    {{"study", "depht"}, "study 'depht': no such study; did you mean depth?"},
+    {{"study", "saturation", "--axes", ""}, "--axes '': give axis=value,value, such as --axes seed=1,2"},
+    {{"study", "saturation", "--axes", "kind=foo"}, "study saturation: kind=foo: no such kind; did you mean rows?"},
+    {{"study", "saturation", "--axes", "seed=-1"},
+     "study saturation: seed=-1: give a whole number from 0 to 2^64 - 1, such as seed=1"},
+    {{"study", "depth", "--axes", "gain=-1"}, "study depth: gain=-1: give a number above 0, such as gain=1"},
     // Prompts and pictures
     {{"generate", "run", "--prompt", "héllo"}, "--prompt héllo: the model has never seen 'é'; it knows abcdefghij|"},
     {{"generate", "run", "--prompt", "aé"}, "--prompt aé: the model has never seen 'é'"},

@@ -55,6 +55,6 @@ TEST_CASE("depth: a report of a sweep of one's own") {
   fs::remove_all(folder);
   CHECK_THROWS_WITH_AS(
       study.plan({Size::usual, axis_values(study, {"variant=post"})}),
-      "study depth: 'post': no such variant; did you mean pure? There are pure, norm, norm-raw, norm-1/d, skip",
+      "study depth: variant=post: no such variant; did you mean pure? There are pure, norm, norm-raw, norm-1/d, skip",
       std::invalid_argument);
 }

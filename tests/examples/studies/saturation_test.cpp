@@ -54,12 +54,34 @@ TEST_CASE("saturation: plans of three sizes, in the time that they promise on tw
   CHECK(seconds(Size::quick) < 2 * 20);
   CHECK(seconds(Size::usual) < 2 * 120);
   CHECK(seconds(Size::full) < 2 * 900);
-  const auto bad = axis_values(saturation(), {"rule=sqrt"});
-  CHECK_THROWS_AS(saturation().plan({Size::quick, bad}), std::invalid_argument);
-  const auto optimizer = axis_values(saturation(), {"optimizer=lion"});
-  CHECK_THROWS_WITH_AS(saturation().plan({Size::quick, optimizer}),
-                       "study saturation: 'lion': no such optimizer; did you mean adam? There are adam, sgd",
+}
+
+TEST_CASE("saturation: what an axis cannot be is refused, with what it can be") {
+  const auto refused = [](const std::string& word, const std::string& why) {
+    const std::string message = "study saturation: " + word + ": " + why;
+    CHECK_THROWS_WITH_AS(axis_values(saturation(), {word}), message.c_str(), std::invalid_argument);
+  };
+  CHECK_THROWS_AS(axis_values(saturation(), {"rule=sqrt"}), std::invalid_argument);
+  refused("optimizer=lion", "no such optimizer; did you mean adam? There are adam, sgd");
+  refused("kind=foo", "no such kind; did you mean rows? There are rows, gradient, training");
+  refused("maps=maybe", "no such maps; did you mean yes? There are yes, no");
+  for (const std::string n : {"2.5", "1", "-2", "nan", "1e3", "99999999999"})
+    refused("n=" + n, "give a whole number from 2 to 1000000000, such as n=32");
+  refused("steps=40.7", "give a whole number from 1 to 1000000000, such as steps=600");
+  for (const std::string sigma : {"-1", "0", "inf", "nan", "one"})
+    refused("sigma=" + sigma, "give a number above 0, such as sigma=1");
+  refused("lr=-1", "give a number above 0, or auto, such as lr=auto");
+  for (const std::string seed : {"1.5", "-1", "18446744073709551616"})
+    refused("seed=" + seed, "give a whole number from 0 to 2^64 - 1, such as seed=1");
+  const auto gradient = axis_values(saturation(), {"kind=gradient", "rule=qknorm"});
+  CHECK_THROWS_WITH_AS(saturation().plan({Size::quick, gradient}),
+                       "study saturation: kind=gradient has the rules 1, 1/sqrt and 1/d, not qknorm",
                        std::invalid_argument);
+}
+
+TEST_CASE("saturation: a seed keeps its 64 bits") {
+  const auto largest = axis_values(saturation(), {"seed=18446744073709551615"});
+  CHECK(saturation().seed(product(largest).front()) == 18446744073709551615u);
 }
 
 TEST_CASE("saturation: a report of a sweep of one's own, whose heat map leads to curves") {
