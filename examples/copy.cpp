@@ -83,8 +83,8 @@ int main(int argc, char** argv) {
   AdamW optimizer(model, {.lr = 1e-3, .clip = 1});
   constexpr Index steps = 1500, batch_size = 32;
   const WarmupCosine schedule{.lr = 3e-3, .min_lr = 1e-4, .warmup = 50, .total = steps};
-  fmt::print("copy: {} symbols, length {}; {} parameters, {} threads, {}\n", task.vocab() - 1, task.length(),
-             parameter_count(model), threads(), row());
+  fmt::print("copy: {} symbols, length {}; {} parameters, {} thread{}, {}\n", task.vocab() - 1, task.length(),
+             parameter_count(model), threads(), threads() == 1 ? "" : "s", row());
 
   show::Progress progress(steps);
   std::vector<double> losses;

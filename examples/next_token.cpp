@@ -52,8 +52,8 @@ void train(const CharacterText& text, Index steps, std::uint64_t seed) {
   Gpt model({.vocab = text.vocab(), .context = kContext, .layers = 4, .heads = 4, .width = 128}, Rng(seed));
   AdamW optimizer(model, {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.99, .decay = 0.1, .clip = 1});
   const WarmupCosine schedule{.lr = 1e-3, .min_lr = 1e-4, .warmup = 100, .total = steps};
-  fmt::print("next token: {} characters to choose from, {} parameters, {} threads, {}\n", text.vocab(),
-             parameter_count(model), threads(), row());
+  fmt::print("next token: {} bytes to choose from, {} parameters, {} thread{}, {}\n", text.vocab(),
+             parameter_count(model), threads(), threads() == 1 ? "" : "s", row());
 
   const Rng data(seed, 2);
   show::Progress progress(steps);
@@ -72,7 +72,7 @@ void train(const CharacterText& text, Index steps, std::uint64_t seed) {
   const double seconds = progress.seconds();
   const auto tokens = static_cast<double>(steps * kBatch * kContext);
   fmt::print("\nloss {}\n", sparkline(losses));
-  fmt::print("{} steps in {:.1f} s: {:.1f} ms a step, {:.0f} tokens/s\n", steps, seconds,
+  fmt::print("{} step{} in {:.1f} s: {:.1f} ms a step, {:.0f} tokens/s\n", steps, steps == 1 ? "" : "s", seconds,
              1000 * seconds / static_cast<double>(steps), tokens / seconds);
   fmt::print("validation loss (200 batches) {:.4f}\n\n", validation_loss(model, text, 200));
   fmt::print("{}\n", write(model, text, text.decode(std::vector<std::int32_t>{0}), 400, Rng(seed, 3)));

@@ -126,7 +126,7 @@ AttentionOnly train(int layers, const InductionTask& task, std::uint64_t seed, c
     tape.backward(loss);
     optimizer.step();
     losses.push_back(loss.item());
-    progress.show(step + 1, fmt::format("{} layers, loss {:.3f}", layers, losses.back()));
+    progress.show(step + 1, fmt::format("{} layer{}, loss {:.3f}", layers, layers > 1 ? "s" : "", losses.back()));
   }
   const Score result = score(model, task.held_out(500));
   fmt::print("{} layer{}: of what can be known, {:.1f} % is said right; loss {:.3f}\n", layers, layers > 1 ? "s" : "",

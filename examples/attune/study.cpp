@@ -46,7 +46,7 @@ int run(const Arguments& a) {
   const std::string folder = a.text("--out", "studies/" + study.name);
   const studies::Outcome made = studies::carry_out(study, request, folder, a.err());
   fmt::print("{}\n\n", wrapped(made.headline));
-  fmt::print("{} runs{} in {}\n", made.runs,
+  fmt::print("{} run{}{} in {}\n", made.runs, made.runs == 1 ? "" : "s",
              made.kept > 0 ? fmt::format(", {} of them made before,", made.kept) : "",
              show::duration(made.seconds));
   fmt::print(

@@ -118,7 +118,7 @@ class Run {
   int train() {
     introduce();
     if (step_ >= recipe_.steps) {
-      fmt::print("All its {} steps are made: there is nothing to go on with.\n", recipe_.steps);
+      fmt::print("{} of {} steps are made: there is nothing to go on with.\n", step_, recipe_.steps);
       suggest();
       return kDone;
     }
@@ -145,9 +145,10 @@ class Run {
     fmt::print("{} {}.\n", show::paint(out_, show::Style::bold, config_.task + ":"),
                "a transformer " + problem_->about());
     fmt::print("{}\n", wrapped(fmt::format(
-                           "{} layer{}, {} head{}, width {}, {} parameters; {} steps of {} x {} tokens", recipe_.layers,
+                           "{} layer{}, {} head{}, width {}, {} parameters; {} step{} of {} x {} tokens", recipe_.layers,
                            recipe_.layers == 1 ? "" : "s", recipe_.heads, recipe_.heads == 1 ? "" : "s", recipe_.width,
-                           grouped(parameter_count(model_)), recipe_.steps, recipe_.batch, recipe_.context)));
+                           grouped(parameter_count(model_)), recipe_.steps, recipe_.steps == 1 ? "" : "s", recipe_.batch,
+                           recipe_.context)));
     fmt::print("seed {}, {} thread{}, {}; in {}{}\n\n", config_.seed, threads(), threads() == 1 ? "" : "s", row(),
                folder_.path().string(), step_ > 0 ? fmt::format(", from step {} on", step_) : "");
     std::fflush(stdout);
@@ -203,7 +204,8 @@ class Run {
     last_row_at_ = progress.seconds(), last_row_step_ = step_;
     if (std::exchange(was_skipped_, false)) {
       progress.clear();
-      spdlog::warn("{} steps skipped so far: {}", optimizer_.skipped(), optimizer_.why_skipped());
+      spdlog::warn("{} step{} skipped so far: {}", optimizer_.skipped(), optimizer_.skipped() == 1 ? "" : "s",
+                   optimizer_.why_skipped());
     }
     if (!arguments_.err().redraws) print_line(progress, row);
   }

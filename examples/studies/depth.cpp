@@ -301,7 +301,7 @@ Report report(const Request&, const std::vector<Result>& results) {
         "connections, by {:.2f} after twelve.",
         pure, skip);
   else
-    page.headline = fmt::format("{} runs; see the figures.", results.size());
+    page.headline = fmt::format("{} run{}; see the figures.", results.size(), results.size() == 1 ? "" : "s");
   page.figures.push_back(collapse(results));
   if (Figure second = phases(results); !second.panels.empty()) page.figures.push_back(std::move(second));
   page.method = fmt::format(

@@ -16,7 +16,8 @@ std::string headline(const std::vector<Result>& results) {
   const std::string d = main_width(results);
   const auto raw = select(results, {{"d", d}, {"rule", "1"}}),
              scaled = select(results, {{"d", d}, {"rule", "1/sqrt"}});
-  if (raw.empty() || scaled.empty()) return fmt::format("{} runs; see the figures.", results.size());
+  if (raw.empty() || scaled.empty())
+    return fmt::format("{} run{}; see the figures.", results.size(), results.size() == 1 ? "" : "s");
   const double t90 = steps_to_learn(raw), theirs = steps_to_learn(scaled);
   const std::string reached = std::isfinite(theirs)
                                   ? fmt::format("a head that divides by √d learns in {:.0f} steps", theirs)

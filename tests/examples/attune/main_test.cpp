@@ -230,6 +230,11 @@ TEST_CASE("what commands print fits into 80 columns") {
   }
 }
 
+TEST_CASE("study: one run is a run") {
+  const Folder folder;
+  CHECK(contains(folder.run({"study", "depth", "--axes", "seed=7"}).out, "\n1 run in "));
+}
+
 TEST_CASE("version: a number of three parts") {
   const Folder folder;
   const std::string version = folder.good({"--version"});

@@ -92,9 +92,19 @@ TEST_CASE("B57: the rates of metrics.csv are those that were used, the first abo
     CHECK(std::stod(row[5]) == doctest::Approx(schedule(step - 1)).epsilon(1e-12));
   }
   CHECK(std::stod(rows[1][5]) > 0);
-  for (const char* steps : {"1", "2"})  // no phase of no steps makes a NaN
-    folder.good({"train", "copy", "--preset", "tiny", "--steps", steps, "--warmup", "0", "--out",
-                 fmt::format("short{}", steps)});
+  for (const auto& [steps, said] : {std::pair("1", "; 1 step of "), {"2", "; 2 steps of "}}) {
+    const std::string out = folder.good({"train", "copy", "--preset", "tiny", "--steps", steps, "--warmup", "0",
+                                         "--out", fmt::format("short{}", steps)});  // no phase of no steps makes a NaN
+    CHECK(contains(out, said));
+  }
+}
+
+TEST_CASE("train: it counts the steps that it skipped, one and more") {
+  const Folder folder;
+  const Outcome outcome = folder.run({"train", "copy", "--preset", "tiny", "--steps", "3", "--warmup", "0", "--lr",
+                                      "1e38", "--save-every", "1", "--out", "run"});
+  CHECK(contains(outcome.err, "1 step skipped so far: adamw"));
+  CHECK(contains(outcome.err, "2 steps skipped so far: adamw"));
 }
 
 TEST_CASE("train: interrupted and resumed, it is to the bit the run that was not") {

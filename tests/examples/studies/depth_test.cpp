@@ -42,6 +42,13 @@ TEST_CASE("depth: the least and the most that the scores may be") {
   CHECK(made("norm", "4").rows[1][2] < 0.2);
 }
 
+TEST_CASE("depth: a report of one run says that it is one") {
+  const Study& study = study_named("depth");
+  const AxisValues one = axis_values(study, {"variant=norm"});
+  CHECK(study.draw({Size::usual, one}, {{study.plan({Size::usual, one}).front(), made("norm", "1")}}).headline ==
+        "1 run; see the figures.");
+}
+
 TEST_CASE("depth: a report of a sweep of one's own") {
   const fs::path folder = fs::temp_directory_path() / fmt::format("attune_depth_test_{}", getpid());
   const Study& study = study_named("depth");
