@@ -1,4 +1,4 @@
-// A text to train on, character by character.
+// A text to train on, byte by byte: a character of ASCII is one, any other in UTF-8 two to four.
 #pragma once
 
 #include <array>

@@ -99,7 +99,7 @@ int run(const Arguments& a) {
   const std::string text = a.text("--text", config.shown_text());
   if (text.empty()) refuse("--text '': give one character at least");
   if (static_cast<Index>(text.size()) > r.context)
-    refuse("--text {}: {} characters, and the model sees {} at once; give no more",
+    refuse("--text {}: {} bytes, and the model sees {} at once; give no more",
            show::shorten(show::visible(text), 40), text.size(), r.context);
   const std::vector<std::int32_t> ids = config.encode("--text", text);
   Gpt model = load_model(folder, config);

@@ -169,7 +169,15 @@ class TaskProblem : public Problem {
   std::unique_ptr<Task> task_;
 };
 
-// ---- The next character of a text
+// ---- The next byte of a text
+
+// Without the halves of characters at both ends, where there is anything between them.
+std::string whole_characters(const std::string& bytes) {
+  std::size_t start = 0;
+  while (start < std::min<std::size_t>(3, bytes.size()) && (bytes[start] & 0xc0) == 0x80) ++start;
+  const std::size_t valid = valid_utf8(std::string_view(bytes).substr(start));
+  return valid > 0 && bytes.size() - start - valid <= 3 ? bytes.substr(start, valid) : bytes;
+}
 
 class TextProblem : public Problem {
  public:
@@ -183,7 +191,7 @@ class TextProblem : public Problem {
     return text_.decode(ids);
   }
   Batch batch(Index step, Index size) const override { return text_.batch(random_, step, size, context_); }
-  std::string about() const override { return "goes on with a text, character by character"; }
+  std::string about() const override { return "goes on with a text, byte by byte"; }
 
   Evaluation evaluate(const Gpt& model, bool thorough) const override {
     constexpr Index size = 12;
@@ -202,7 +210,7 @@ class TextProblem : public Problem {
     std::size_t start = example_.find('\n');
     while (start < example_.size() && example_[start] == '\n') ++start;
     if (start >= example_.size()) start = 0;  // one long line
-    return example_.substr(start, static_cast<std::size_t>(std::min<Index>(24, context_)));
+    return whole_characters(example_.substr(start, static_cast<std::size_t>(std::min<Index>(24, context_))));
   }
 
  private:
@@ -212,14 +220,14 @@ class TextProblem : public Problem {
   std::string example_;
 };
 
-// Each part needs a window of context + 1 characters; the validating one has a tenth of the text.
+// Each part needs a window of context + 1 bytes; the validating one has a tenth of the text.
 void check_length(const std::filesystem::path& path, std::size_t length, Index context) {
   const auto training = static_cast<Index>(static_cast<double>(length) * 0.9);
   const Index shorter = std::min(training, static_cast<Index>(length) - training);
   if (shorter > context) return;
-  if (shorter < 2) refuse("--data {} has {} characters, and needs 20 at least", path.string(), length);
+  if (shorter < 2) refuse("--data {} has {} bytes, and needs 20 at least", path.string(), length);
   refuse(
-      "--data {} has {} characters, of which {} validate: too few for --context {}; give a longer text, or --context "
+      "--data {} has {} bytes, of which {} validate: too few for --context {}; give a longer text, or --context "
       "{}",
       path.string(), length, shorter, context, shorter - 1);
 }
@@ -227,7 +235,7 @@ void check_length(const std::filesystem::path& path, std::size_t length, Index c
 std::unique_ptr<Problem> text_problem(const ProblemOptions& options) {
   if (options.data.empty()) refuse("text needs a file to learn from: attune train text --data FILE");
   const std::string bytes = read_input_file("--data", options.data);
-  if (bytes.empty()) refuse("--data {} is empty; give a text of some thousand characters", options.data.string());
+  if (bytes.empty()) refuse("--data {} is empty; give a text of some thousand bytes", options.data.string());
   check_length(options.data, bytes.size(), options.context);
   return std::make_unique<TextProblem>(bytes, options.context, options.seed);
 }

@@ -166,15 +166,16 @@ GptOptions RunConfig::model() const {
 
 std::vector<std::int32_t> RunConfig::encode(const std::string& what, const std::string& text) const {
   std::vector<std::int32_t> ids;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const std::size_t id = vocabulary.find(text[i]);
-    if (id == vocabulary.npos) {
-      const std::string_view rest = std::string_view(text).substr(i);
-      const std::size_t length = std::max<std::size_t>(1, show::character_length(rest));
-      refuse("{} {}: the model has never seen '{}'; it knows {}", what, show::shorten(show::visible(text), 40),
-             show::visible(rest.substr(0, length)), show::visible(vocabulary));
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::string_view character = rest.substr(0, std::max<std::size_t>(1, show::character_length(rest)));
+    for (const char byte : character) {
+      const std::size_t id = vocabulary.find(byte);
+      if (id == vocabulary.npos)
+        refuse("{} {}: the model has never seen '{}'; it knows {}", what, show::shorten(show::visible(text), 40),
+               show::spelled(character), show::spelled(vocabulary));
+      ids.push_back(static_cast<std::int32_t>(id));
     }
-    ids.push_back(static_cast<std::int32_t>(id));
+    rest.remove_prefix(character.size());
   }
   return ids;
 }

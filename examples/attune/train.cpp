@@ -266,7 +266,7 @@ class Run {
       fmt::print("Of {} sequences it has not seen, {} are right ({:.1f} %).\n\n", found.score->sequences,
                  found.score->right_sequences, 100 * found.score->exact_match());
     else
-      fmt::print("On text it has not seen: loss {:.4f}, {:.2f} bits a character.\n\n", found.loss,
+      fmt::print("On text it has not seen: loss {:.4f}, {:.2f} bits a byte.\n\n", found.loss,
                  found.loss / std::log(2.0));
     if (!std::isfinite(found.loss)) {
       fmt::print("Its loss is no finite number: try a smaller --lr than {}, in another --out.\n", recipe_.lr);
@@ -351,6 +351,15 @@ class Run {
 
 // ---- A new run, or one that goes on
 
+// Where symbols are not what one sees: a model learns bytes.
+void say_what_is_no_ascii(const std::string& name, const std::string& bytes) {
+  const auto above_127 = [](char byte) { return static_cast<unsigned char>(byte) > 127; };
+  if (const std::size_t valid = valid_utf8(bytes); valid < bytes.size())
+    spdlog::info("{} is not UTF-8 from byte {} on; that is fine: every byte is a symbol", name, valid);
+  else if (std::any_of(bytes.begin(), bytes.end(), above_127))
+    spdlog::info("{} has characters above 127: every byte is a symbol, so that such a one is two to four", name);
+}
+
 int start(const Arguments& a) {
   if (a.operands.empty()) refuse("give a task: attune train copy, or one of {}", fmt::join(task_names(), ", "));
   const std::string task = one_of("", "task", a.operands.front(), task_names());
@@ -374,10 +383,7 @@ int start(const Arguments& a) {
   if (task == "text") {
     config.data = fs::absolute(a.text("--data")).string();
     config.fingerprint = fingerprint(config.data);
-    const std::string bytes = read_input_file("--data", config.data);
-    if (const std::size_t valid = valid_utf8(bytes); valid < bytes.size())
-      spdlog::info("{} is not UTF-8 from byte {} on; that is fine: every byte is a character", a.text("--data"),
-                   valid);
+    say_what_is_no_ascii(a.text("--data"), read_input_file("--data", config.data));
   }
   folder.create();
   Run run(a, folder, std::move(config), std::move(problem));

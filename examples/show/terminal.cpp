@@ -107,7 +107,11 @@ std::size_t character_length(std::string_view text) {
   return 0;
 }
 
-std::string visible(std::string_view token) {
+namespace {
+
+// `hidden` stands for a byte that does not show.
+template <class Hidden>
+std::string in_a_line(std::string_view token, Hidden&& hidden) {
   std::string text;
   while (!token.empty()) {
     const char c = token.front();
@@ -119,12 +123,22 @@ std::string visible(std::string_view token) {
     else if (c == '\t')
       text += "⇥";
     else if (length == 0 || (length == 1 && (c < ' ' || c == 127)))
-      text += "�";
+      text += hidden(static_cast<unsigned char>(c));
     else
       text += token.substr(0, length);
     token.remove_prefix(std::max<std::size_t>(1, length));
   }
   return text;
+}
+
+}  // namespace
+
+std::string visible(std::string_view token) {
+  return in_a_line(token, [](unsigned char) { return "�"; });
+}
+
+std::string spelled(std::string_view text) {
+  return in_a_line(text, [](unsigned char byte) { return fmt::format("\\x{:02x}", byte); });
 }
 
 }  // namespace attune::show

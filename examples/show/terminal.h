@@ -33,5 +33,7 @@ std::string shorten(std::string_view text, int width);
 std::size_t character_length(std::string_view text);
 // A token as one to show in a line: a newline is "↵", a space "␣", and other bytes that do not show are "�".
 std::string visible(std::string_view token);
+// The same with each of those other bytes told apart, as "\xc3".
+std::string spelled(std::string_view text);
 
 }  // namespace attune::show

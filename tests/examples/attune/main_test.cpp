@@ -80,13 +80,13 @@ const std::vector<BadInput> kBadInputs = {
     {{"train", "text"}, "text needs a file to learn from: attune train text --data FILE"},
     {{"train", "text", "--data", "none.txt"}, "--data none.txt: no such file"},
     {{"train", "text", "--data", "folder"}, "--data folder: a folder, where a file is wanted"},
-    {{"train", "text", "--data", "empty"}, "--data empty is empty; give a text of some thousand characters"},
+    {{"train", "text", "--data", "empty"}, "--data empty is empty; give a text of some thousand bytes"},
     {{"train", "text", "--data", "short"},
-     "--data short has 12 characters, of which 2 validate: too few for --context 64; give a longer text, or "
+     "--data short has 12 bytes, of which 2 validate: too few for --context 64; give a longer text, or "
      "--context 1"},
-    {{"train", "text", "--data", "shorter"}, "--data shorter has 3 characters, and needs 20 at least"},
+    {{"train", "text", "--data", "shorter"}, "--data shorter has 3 bytes, and needs 20 at least"},
     {{"train", "text", "--data", "book", "--context", "64"},
-     "--data book has 400 characters, of which 40 validate: too few for --context 64; give a longer text, or "
+     "--data book has 400 bytes, of which 40 validate: too few for --context 64; give a longer text, or "
      "--context 39"},
     {{"train", "text", "--data", "book", "--context", "0"},
      "--context 0: give a whole number from 1 to 10000000, such as --context 64"},
@@ -130,7 +130,7 @@ const std::vector<BadInput> kBadInputs = {
     // Prompts and pictures
     {{"generate", "run", "--prompt", "héllo"}, "--prompt héllo: the model has never seen 'é'; it knows abcdefghij|"},
     {{"generate", "run", "--prompt", "aé"}, "--prompt aé: the model has never seen 'é'"},
-    {{"generate", "run", "--prompt", "a\xff"}, "--prompt a�: the model has never seen '�'"},
+    {{"generate", "run", "--prompt", "a\xff"}, "--prompt a�: the model has never seen '\\xff'"},
     {{"generate", "run", "--prompt", ""}, "--prompt '': give one character at least, such as --prompt "},
     {{"generate", "run", "--tokens", "0"}, "--tokens 0: give a whole number from 1 "},
     {{"generate", "run", "--temperature", "-1"},
@@ -142,7 +142,7 @@ const std::vector<BadInput> kBadInputs = {
     {{"inspect", "run", "--text", ""}, "--text '': give one character at least"},
     {{"inspect", "run", "--text", "xyz"}, "--text xyz: the model has never seen 'x'"},
     {{"inspect", "run", "--text", std::string(31, 'a')},
-     "--text aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: 31 characters, and the model sees 30 at once; give no more"},
+     "--text aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa: 31 bytes, and the model sees 30 at once; give no more"},
     {{"inspect", "run", "--layer", "1"}, "--layer 1: give a whole number from 0 to 0, such as --layer 0"},
     {{"inspect", "run", "--head", "2"}, "--head 2: give a whole number from 0 to 1, such as --head 0"},
     {{"inspect", "run", "--svg", "folder"}, "--svg folder: a folder; give the path of a file in it"},

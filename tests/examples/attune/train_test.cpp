@@ -223,7 +223,7 @@ TEST_CASE("train: a text, its characters and its fingerprint") {
   const Words words = {"train", "text",         "--preset", "tiny",   "--steps",
                        "20",    "--save-every", "5",        "--data", "book.txt"};
   const std::string out = folder.good(with(words, {"--out", "run"}));
-  CHECK(contains(out, "bits a character"));
+  CHECK(contains(out, "bits a byte"));
   CHECK(contains(out, "A sample:"));
   CHECK(metrics(folder / "run").back()[4] == "");  // nothing is right or wrong
   folder.good(with(words, {"--out", "again"}));
@@ -244,12 +244,28 @@ TEST_CASE("train: bytes that are no UTF-8 are characters like any others, and it
       folder.run({"train", "text", "--preset", "tiny", "--steps", "3", "--data", "bytes", "--out", "run"});
   CHECK(outcome.code == 0);
   CHECK(
-      contains(outcome.err, fmt::format("bytes is not UTF-8 from byte {} on; that is fine: every byte is a character",
+      contains(outcome.err, fmt::format("bytes is not UTF-8 from byte {} on; that is fine: every byte is a symbol",
                                         some_text().size())));
   CHECK(folder.run({"generate", "run", "--prompt", "\xff"}).code == 0);
 }
 
-TEST_CASE("B76: the shortest text that fills a window is enough, and one character less is named") {
+TEST_CASE("train: of characters above 127 it learns the bytes, says so, and shows no halves of them") {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "Öl läuft los über\n";
+  folder.write("text", text);
+  const Outcome outcome =
+      folder.run({"train", "text", "--preset", "tiny", "--steps", "3", "--data", "text", "--out", "run"});
+  CHECK(outcome.code == 0);
+  CHECK(contains(outcome.err, "text has characters above 127: every byte is a symbol, so that such a one is two to four"));
+  CHECK(contains(outcome.out, "--prompt 'Öl läuft los '\n"));  // of 16 bytes the last is half an "ü"
+  const Outcome refused = folder.run({"generate", "run", "--prompt", "é"});  // whose first byte is that of "ä", too
+  CHECK(refused.code == 2);
+  CHECK(contains(refused.err,
+                 "--prompt é: the model has never seen 'é'; it knows ↵␣beflorstu\\x96\\xa4\\xbc\\xc3\n"));
+}
+
+TEST_CASE("B76: the shortest text that fills a window is enough, and one byte less is named") {
   const Folder folder;
   folder.write("enough", std::string(170, 'a') + std::string(10, 'b'));  // 162 train, 18 validate
   folder.write("short", std::string(160, 'a'));                          // 16 validate: a window has 17
@@ -257,7 +273,7 @@ TEST_CASE("B76: the shortest text that fills a window is enough, and one charact
   const Outcome outcome = folder.run({"train", "text", "--preset", "tiny", "--data", "short", "--out", "other"});
   CHECK(outcome.code == 2);
   CHECK(contains(outcome.err,
-                 "--data short has 160 characters, of which 16 validate: too few for --context 16; give a longer "
+                 "--data short has 160 bytes, of which 16 validate: too few for --context 16; give a longer "
                  "text, or --context 15"));
   folder.good(
       {"train", "text", "--preset", "tiny", "--steps", "3", "--context", "15", "--data", "short", "--out", "other"});

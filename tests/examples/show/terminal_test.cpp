@@ -113,6 +113,8 @@ TEST_CASE("visible: one line, whatever the token is") {
   CHECK(visible("\xc3") == "�");
   CHECK(visible("\xff"
                 "a") == "�a");
+  CHECK(spelled("a é\n") == "a␣é↵");
+  CHECK(spelled("\x01z\xa9\xc3") == "\\x01z\\xa9\\xc3");
   CHECK(character_length("é") == 2);
   CHECK(character_length("") == 0);
 }
