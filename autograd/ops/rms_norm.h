@@ -7,7 +7,8 @@
 
 namespace attune {
 
-// x [..., C], weight [C] -> [..., C]. A row of zeros stays, and its gradient is finite where epsilon is above 0.
+// x [..., C], weight [C] -> [..., C]. A row of zeros stays, and its gradient is finite where epsilon is above 0. A finite
+// row whose squares overflow gives zeros: one that is longer than 1.8e19 in f32, or 1.3e154 in f64.
 inline Var rms_norm(Var x, Var weight, double epsilon = 1e-6) {
   check(x.rank() >= 1 && x.shape().last() >= 1, "rms_norm: {} has no row to normalise", x.shape());
   check(weight.rank() == 1 && weight.size(0) == x.shape().last(),

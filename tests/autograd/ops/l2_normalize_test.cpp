@@ -1,6 +1,7 @@
 // l2_normalize: each row over its length.
 #include "attune/autograd/ops/l2_normalize.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "reduced.h"
@@ -52,4 +53,17 @@ TEST_CASE("l2_normalize: with an epsilon, and rows of zeros") {
   tape.backward(y, ones({2, 3}));
   for (double number : Plain(y.value()).numbers) CHECK(number == 0);
   for (double number : Plain(x.grad()).numbers) CHECK(std::isfinite(number));
+}
+
+TEST_CASE("l2_normalize: rows whose squares overflow are zeros, those just below are right") {
+  const NoGrad scope;
+  const auto largest = [](double size, DType dtype) {
+    const Plain y(l2_normalize(tensor({size, -size}, dtype)).value());
+    return std::max(std::abs(y.numbers[0]), std::abs(y.numbers[1]));
+  };
+  const double right = largest(1, f64);
+  for (const auto& [size, dtype] : {std::pair(1e19, f32), {1e153, f64}}) {
+    CHECK(largest(size, dtype) == doctest::Approx(right).epsilon(1e-4));
+    CHECK(largest(10 * size, dtype) == 0);
+  }
 }

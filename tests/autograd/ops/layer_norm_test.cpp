@@ -154,3 +154,16 @@ TEST_CASE("layer_norm: B52, values and gradients in f32 match f64 on the same nu
     close(single.bias, twice.bias, 1e-3);
   }
 }
+
+TEST_CASE("layer_norm: rows whose squares overflow are zeros, those just below are right") {
+  const NoGrad scope;
+  const auto largest = [](double size, DType dtype) {
+    const Plain y(layer_norm(tensor({size, -size}, dtype)).value());
+    return std::max(std::abs(y.numbers[0]), std::abs(y.numbers[1]));
+  };
+  const double right = largest(1, f64);
+  for (const auto& [size, dtype] : {std::pair(1e19, f32), {1e153, f64}}) {
+    CHECK(largest(size, dtype) == doctest::Approx(right).epsilon(1e-4));
+    CHECK(largest(10 * size, dtype) == 0);
+  }
+}

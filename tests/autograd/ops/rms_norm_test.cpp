@@ -1,6 +1,7 @@
 // rms_norm: each row over its root mean square.
 #include "attune/autograd/ops/rms_norm.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "reduced.h"
@@ -74,4 +75,17 @@ TEST_CASE("rms_norm: a row of zeros stays, with a finite gradient") {
 
 TEST_CASE("rms_norm: B22, NaN anywhere makes its row NaN, and no other") {
   check_nan_spreads([](Var x) { return rms_norm(x); });
+}
+
+TEST_CASE("rms_norm: rows whose squares overflow are zeros, those just below are right") {
+  const NoGrad scope;
+  const auto largest = [](double size, DType dtype) {
+    const Plain y(rms_norm(tensor({size, -size}, dtype)).value());
+    return std::max(std::abs(y.numbers[0]), std::abs(y.numbers[1]));
+  };
+  const double right = largest(1, f64);
+  for (const auto& [size, dtype] : {std::pair(1e19, f32), {1e153, f64}}) {
+    CHECK(largest(size, dtype) == doctest::Approx(right).epsilon(1e-4));
+    CHECK(largest(10 * size, dtype) == 0);
+  }
 }
