@@ -233,6 +233,19 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("normalizers: +inf in a bias makes its row NaN, but in sigmoid it gives its key weight 1") {
+  const Tensor q = ones({2, 4}), k = ones({3, 4}), v = ones({3, 2}), bias = tensor({{0, kInf, 0}, {0, 0, 0}});
+  const NoGrad scope;
+  for (const Normalizer normalizer : kAll) {
+    const AttentionResult all = attention_with_weights(q, k, v, {.bias = Var(bias), .normalizer = normalizer});
+    const bool one = normalizer == Normalizer::sigmoid;
+    INFO(name_of(normalizer));
+    CHECK(std::isnan(all.y.value().at({0, 0})) == !one);
+    CHECK(std::isfinite(all.y.value().at({1, 0})));
+    if (one) CHECK(all.weights.value().at({0, 1}) == 1);
+  }
+}
+
 TEST_CASE("normalizers: sinks take part in sparsemax; sigmoid and softmax1 refuse them") {
   const Tensor x = check_kernels::random({1, 3, 4}, f64, 1), sink = full({1}, 0.4, f64);
   const Rule rule{.normalizer = Normalizer::sparsemax, .sink = 0.4};
