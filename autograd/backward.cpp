@@ -149,6 +149,7 @@ void Tape::differentiate(Var y, const ConstView* seed, const BackwardOptions& op
   scope.seed = new (w.arena.allocate(sizeof(View), alignof(View))) View(kept);
   scope.start = VarAccess::index(y);
   scope.sink = sink;
+  scope.sparing = scope.sparing || options.spare_parameters;
   const detail::Running running(scope);
   detail::seed_gradient(y, seed);
   detail::reverse(scope, scope.start, [&](std::uint32_t, const Node& passed) {

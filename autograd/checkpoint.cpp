@@ -1,5 +1,6 @@
 #include "attune/autograd/checkpoint.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -96,33 +97,69 @@ void pass_on(const Reached& reached) {
   }
 }
 
-// dinput += its part of dy, through a tape of its own. That tape must have ended before gradients outside of it can be
-// reached, so they wait in scratch.
+// An input, while its gradient is made by a tape of its own.
+struct Passed {
+  Var outside, inside;
+  View caught = {};      // its gradient, in scratch: the tape inside must end before gradients outside can be reached
+  bool begins = false;   // with the gradient that it has outside already, so that sums are made in the same order
+  bool repeats = false;  // another that was passed before
+};
+
+std::vector<Passed> pass(std::span<const Var> inputs) {
+  std::vector<Passed> passed;
+  for (const Var input : inputs) {
+    Passed next{.outside = input, .inside = input};
+    next.repeats = std::any_of(passed.begin(), passed.end(), [&](const Passed& other) {
+      return VarAccess::index(other.outside) == VarAccess::index(input);
+    });
+    const Node& node = VarAccess::node(input, std::source_location::current());
+    if (input.needs_grad() && !next.repeats) {
+      next.caught = scratch(input.shape(), input.dtype());
+      next.begins = node.root == VarAccess::index(input) && node.touched && node.gradient;  // no view of another
+      if (next.begins) kernels::copy(next.caught, gradient_place(node));
+    }
+    passed.push_back(next);
+  }
+  return passed;
+}
+
+// The leaves of the tape inside. One that was passed twice is one leaf, as it is one outside.
+std::vector<Var> leaves_of(std::vector<Passed>& passed) {
+  std::vector<Var> leaves;
+  for (Passed& each : passed) {
+    const auto first = std::find_if(passed.begin(), passed.end(), [&](const Passed& other) {
+      return VarAccess::index(other.outside) == VarAccess::index(each.outside);
+    });
+    each.inside = each.repeats ? first->inside
+                               : leaf_of_view("input", borrowed_view(each.outside.value()), each.outside.needs_grad(),
+                                              std::source_location::current());
+    if (each.begins) kernels::copy(add_to(each.inside), each.caught);
+    leaves.push_back(each.inside);
+  }
+  return leaves;
+}
+
+// dinput += its part of dy, through a tape of its own.
 void backward(Recomputed call, const void* f, std::span<const Var> inputs, Mode mode, Var y) {
-  std::vector<View> caught;
-  for (const Var input : inputs)
-    caught.push_back(input.needs_grad() ? scratch(input.shape(), input.dtype()) : View());
+  std::vector<Passed> passed = pass(inputs);
   std::vector<Reached> parameters;
   const std::size_t first_borrowed = workspace().borrowed.size();
   {
     Again tape(mode);
-    std::vector<Var> given;
-    for (const Var input : inputs)
-      given.push_back(leaf_of_view("input", borrowed_view(input.value()), input.needs_grad(),
-                                   std::source_location::current()));
-    const Var result = call(f, given);
+    const std::vector<Var> leaves = leaves_of(passed);
+    const Var result = call(f, leaves);
     if (result.needs_grad()) tape.backward(result, y.grad());
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      if (!inputs[i].needs_grad()) continue;
-      if (given[i].has_grad()) kernels::copy(caught[i], given[i].grad());
-      else caught[i] = View();
+    for (Passed& each : passed) {
+      if (!each.caught.data()) continue;
+      if (each.inside.has_grad()) kernels::copy(each.caught, each.inside.grad());
+      else each.caught = View();
     }
     parameters = reached_parameters(first_borrowed);
   }
   for (const Reached& parameter : parameters) pass_on(parameter);
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (caught[i].data())
-      if (Out d = add_to(inputs[i])) kernels::copy(d, caught[i]);
+  for (const Passed& each : passed)
+    if (each.caught.data())
+      if (Out d = add_to(each.outside)) kernels::copy(Out(d.view, d.accumulate && !each.begins), each.caught);
 }
 
 }  // namespace

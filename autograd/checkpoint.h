@@ -4,7 +4,8 @@
 //   for (const TransformerBlock& block : model.blocks)
 //     x = checkpoint([&block](Var x) { return block(x); }, x);
 //
-// The bits are those of f(x...), of the result and of every gradient: dropout drops the same the second time. (Files
+// The bits are those of f(x...), of the result and of every gradient: dropout drops the same the second time. Only of an x
+// that is a view, as a slice, the parts of a gradient are summed in another order, where f reads it more than once. (Files
 // of weights are layers/checkpoint.h's matter.)
 #pragma once
 

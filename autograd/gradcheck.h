@@ -13,8 +13,8 @@
 // Reverse mode runs twice: a rule must add to a gradient that holds something already, too, where a function uses what
 // it is given once and would never notice.
 //
-// Where differences disagree with the gradient, they must still do so at the smallest step that rounding leaves: of a
-// function that turns many times within a step, as sin(1000 x), wide ones see a slope that it does not have.
+// Where differences disagree with the gradient, smaller steps are tried until the function is smooth at their scale: of one
+// that turns many times within a step, as sin(1000 x), wide ones see a slope that it does not have.
 //
 // A check can be fooled, and says where it might have been: an element at a kink (of a relu, a maximum ...) has no
 // derivative to compare with and is left out, by name; a gradient that is 0 by all three (a saturated softmax) proves
@@ -44,7 +44,7 @@ struct GradcheckOptions {
   // until the error bar no longer falls.
   double step = 1.0 / 16;
   std::uint64_t seed = 0;  // of the upstream gradient, and of dropout
-  Index elements = 0;      // of an input that has more, so many are checked, evenly spaced; 0: all
+  Index elements = 0;      // of an input that has more, so many are checked at most, evenly spaced; 0: all
 };
 
 // What was found for an input. All shares are of the largest |n| in it.

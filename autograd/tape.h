@@ -79,6 +79,7 @@ struct NonFinite {
 
 struct BackwardOptions {
   GradientSet* into = nullptr;                       // instead of the parameters themselves
+  bool spare_parameters = false;                     // they keep what they have: variables alone get gradients
   std::function<void(const Parameter&)> ready = {};  // called once this parameter's gradient is complete
 };
 
@@ -89,7 +90,8 @@ class Tape : public detail::Scope {
   }
 
   // Adds dloss/dp to the gradient of every parameter p that the scalar `loss` depends on, and writes the gradients of
-  // variables and of what was kept. Once per tape; nothing changes where it throws.
+  // variables and of what was kept. Once per tape. Where it refuses, nothing has changed; where a rule or `ready` throws,
+  // gradients have what was added until then.
   void backward(Var loss, const BackwardOptions& options = {});
   void backward(Var loss, GradientSet& into);
   // For a y of any shape: `seed` is the gradient of what is differentiated with respect to y, of y's shape and type.

@@ -90,12 +90,14 @@ Var Gpt::operator()(Var tokens) const {
 Var Gpt::operator()(Var tokens, GptCache& cache) const {
   check(cache.layers_.size() == blocks.size(), "gpt: a cache of {} layers does not fit a model of {}",
         cache.layers_.size(), blocks.size());
-  Var x = embed(tokens, cache.length());
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const Within within("blocks", static_cast<int>(i));
-    x = blocks[i](x, cache.layers_[i]);
-  }
-  return logits(x);
+  return detail::read_or_forget(cache, [&] {
+    Var x = embed(tokens, cache.length());
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      const Within within("blocks", static_cast<int>(i));
+      x = blocks[i](x, cache.layers_[i]);
+    }
+    return logits(x);
+  });
 }
 
 GptCache Gpt::cache(Index batch) const {

@@ -29,4 +29,18 @@ class KvCache {
   Index length_ = 0;
 };
 
+namespace detail {
+// What read() returns, which makes the cache longer; where it throws, the cache is as long as before.
+template <class Cache, class Read>
+auto read_or_forget(Cache& cache, Read&& read) {
+  const Index before = cache.length();
+  try {
+    return read();
+  } catch (...) {
+    cache.truncate(before);
+    throw;
+  }
+}
+}  // namespace detail
+
 }  // namespace attune

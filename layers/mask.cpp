@@ -98,6 +98,11 @@ kernels::AttentionMask Mask::visible(Index queries, Index keys) const {
   return result;
 }
 
+bool Mask::suits_cache() const {
+  const Band &last = bands_[static_cast<int>(Align::bottom_right)], &first = bands_[static_cast<int>(Align::top_left)];
+  return last.causal && !first.causal && first.window == 0 && !lengths_ && !allow_;
+}
+
 std::string Mask::text() const {
   std::vector<std::string> parts;
   for (const Align align : {Align::bottom_right, Align::top_left}) {

@@ -47,6 +47,9 @@ class Mask {
 
   // For L queries and S keys, as kernels take it. It shows memory of this mask (and of its copies), which must live on.
   kernels::AttentionMask visible(Index queries, Index keys) const;
+  // Whether a query sees the same keys in the whole sequence and when it is the last that was read: causal or a window,
+  // aligned at the bottom right, and nothing else.
+  bool suits_cache() const;
   // What allow() was given, or null.
   const Tensor* allowed() const { return allow_.get(); }
 

@@ -118,14 +118,19 @@ Var MultiHeadAttention::operator()(Var x, Var memory, const Mask& mask) const {
 }
 
 Var MultiHeadAttention::operator()(Var x, KvCache& cache) const {
+  check(options.mask.suits_cache(),
+        "attention: a cache is for a causal mask or a window, aligned at the bottom right, and this layer's is {}",
+        options.mask);
   const Heads now = project(x, cache.length());
   check(!now.k.needs_grad(), "attention: a cache holds no gradients: read it under NoGrad");
-  cache.append(now.k.value(), now.v.value());
-  const Var keys = cache.keys_;
-  const Var values = cache.values_;
-  const Var k = slice(keys, 2, 0, cache.length());
-  const Var v = slice(values, 2, 0, cache.length());
-  return attend({now.q, k, v}, {});
+  return detail::read_or_forget(cache, [&] {
+    cache.append(now.k.value(), now.v.value());
+    const Var keys = cache.keys_;
+    const Var values = cache.values_;
+    const Var k = slice(keys, 2, 0, cache.length());
+    const Var v = slice(values, 2, 0, cache.length());
+    return attend({now.q, k, v}, {});
+  });
 }
 
 KvCache MultiHeadAttention::cache(Index batch, Index capacity) const {

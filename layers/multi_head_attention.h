@@ -54,6 +54,7 @@ struct MultiHeadAttention {
   // Cross-attention: x [..., L, C] asks memory [..., S, memory_width].
   Var operator()(Var x, Var memory, const Mask& mask = {}) const;
   // Self-attention of L more tokens after those that the cache has read, under NoGrad: the rows of the whole, to the bit.
+  // For a causal mask or a window, aligned at the bottom right: another is an error. What throws leaves the cache as it was.
   Var operator()(Var x, KvCache& cache) const;
 
   // An empty cache for that many sequences of that many tokens, of the parameters' type.

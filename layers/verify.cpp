@@ -24,17 +24,19 @@ double dot(const Tensor& a, const Tensor& b) {
   return sum;
 }
 
+// What is no number is infinitely far.
+double magnitude(double x) { return std::isnan(x) ? HUGE_VAL : std::abs(x); }
+
 double largest(const Tensor& x) {
   double most = 0;
-  for (const double number : x.data<double>())
-    if (!(std::abs(number) <= most)) most = std::abs(number);
+  for (const double number : x.data<double>()) most = std::max(most, magnitude(number));
   return most;
 }
 
 double distance(const Tensor& a, const Tensor& b) {
   double most = 0;
   for (std::size_t i = 0; i < a.data<double>().size(); ++i)
-    if (const double apart = std::abs(a.data<double>()[i] - b.data<double>()[i]); !(apart <= most)) most = apart;
+    most = std::max(most, magnitude(a.data<double>()[i] - b.data<double>()[i]));
   return most;
 }
 
@@ -341,7 +343,7 @@ class Verification {
   VerifyReport report_;
 };
 
-double digits_of(double error) { return error > 0 ? std::clamp(-std::log10(error), 0.0, 16.0) : 16; }
+double digits_of(double error) { return error > 0 ? std::max(0.0, std::min(-std::log10(error), 16.0)) : 16; }
 
 // ---- The report, in 80 columns
 

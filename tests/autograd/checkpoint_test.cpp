@@ -100,6 +100,25 @@ TEST_CASE("checkpoint: gradients and tangents are right, with several inputs and
   CHECK(same_bits(gradient(at, true), gradient(at, false)));
 }
 
+TEST_CASE("checkpoint: an input that is used outside, and more than once inside, or given twice, has the bits of without") {
+  Tensor x({64});
+  Rng rng(1);
+  fill_normal(x, rng);
+  const auto gradient = [&](auto f) {
+    Tape tape;
+    const Var v = variable(x);
+    tape.backward(sum(f(v)));
+    const Tensor copy = Tensor::copy_of(v.grad());
+    const auto numbers = copy.data<float>();
+    return std::vector<float>(numbers.begin(), numbers.end());
+  };
+  const auto inside = [](Var a) { return a * exp(a) + a * 0.3; };
+  const auto two = [](Var a, Var b) { return a * exp(b) + sin(a) * b; };
+  CHECK(gradient([&](Var v) { return v * checkpoint(inside, v) + v * 0.7; }) ==
+        gradient([&](Var v) { return v * inside(v) + v * 0.7; }));
+  CHECK(gradient([&](Var v) { return v * checkpoint(two, v, v); }) == gradient([&](Var v) { return v * two(v, v); }));
+}
+
 TEST_CASE("checkpoint: under NoGrad, and of what needs no gradient, it is f") {
   Small model;
   const Tensor x = random({3, 4}, f64, 3);

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <numbers>
 #include <cstring>
 #include <limits>
 #include <vector>
@@ -275,6 +276,12 @@ TEST_CASE("some elements of a large input can be checked instead of all") {
   CHECK(calls == 2 + 2 + 5 * 100);
 }
 
+TEST_CASE("a step that is none is refused") {
+  Tensor x = tensor({1, 2}, f64);
+  CHECK_THROWS_WITH_AS(gradcheck({.step = 0}, [](Var v) { return exp(v); }, x),
+                       "gradcheck: a first step of 0 of an element is none", std::invalid_argument);
+}
+
 TEST_CASE("the tolerance is the user's, and the seed changes the upstream gradient only") {
   Tensor x = tensor({0.5, -1.25, 2}, f64);
   const auto off = [](Var v) { return square_scaled(v, 1 + 1e-5); };
@@ -456,11 +463,40 @@ TEST_CASE("a function that turns many times within a step: smaller ones are trie
   }
 }
 
-TEST_CASE("where differences contradict themselves, their error bar says so, and forward mode decides") {
+TEST_CASE("a function that differences cannot follow: forward mode decides, and the report says so") {
   Tensor x = tensor({0.5, 1.25}, f64);
-  const GradcheckReport report = gradcheck([](Var v) { return sin(v * 1e10); }, x);
+  const GradcheckReport report = gradcheck([](Var v) { return sin(v * 1e13); }, x);
   CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
   CHECK(has_note(report, "elements the error bar of differences is too large to judge by"));
+}
+
+TEST_CASE("numbers of steps that are whole periods do not deceive") {
+  Tensor x = tensor({0.5, 1.25, -3}, f64);
+  const GradcheckReport report = gradcheck([](Var v) { return sin(v * (2 * std::numbers::pi * 1024)); }, x);
+  CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+}
+
+TEST_CASE("a domain that ends near by: smaller steps stay inside") {
+  Tensor x = tensor({0.9, 1e-7, 0.1, 4e-12}, f64);
+  for (const GradcheckReport& report : {gradcheck([](Var v) { return log(v); }, x),
+                                        gradcheck([](Var v) { return sum(log(v) * v); }, x),
+                                        gradcheck([](Var v) { return sqrt(v); }, x)})
+    CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+  CHECK(gradcheck([](Var v) { return square_scaled(log(v), 1.001); }, x).verdict() == Verdict::wrong);
+}
+
+// Half of the slope is hidden from both modes, and the function rounds far more than its result shows.
+TEST_CASE("what is lost on the way to a result is no excuse for a gradient that is half of what it should be") {
+  Tensor x = tensor({0.7, -0.4, 1.3}, f64);
+  const auto half = [](Var v) { return v * detach(v); };
+  for (const double offset : {0., 1e3, 1e5, 1e6, 1e7}) {
+    INFO(offset);
+    CHECK(gradcheck([&](Var v) { return (half(v) + offset) - offset; }, x).verdict() == Verdict::wrong);
+    CHECK(gradcheck([&](Var v) { return softmax(half(v) + offset); }, x).verdict() == Verdict::wrong);
+    CHECK(gradcheck([&](Var v) { return layer_norm(half(v) + offset); }, x).verdict() == Verdict::wrong);
+    const GradcheckReport right = gradcheck([&](Var v) { return (v * v + offset) - offset; }, x);
+    CHECK_MESSAGE(right.verdict() == Verdict::right, right.text());
+  }
 }
 
 TEST_CASE("a saturated softmax: 0 against 0 proves nothing, and the verdict is that it cannot be told") {

@@ -3,6 +3,7 @@
 
 #include "../lib/kernel_check.h"
 #include "attune/layers/attention.h"
+#include "attune/layers/gpt.h"
 #include "attune/layers/position.h"
 
 using namespace attune;
@@ -74,4 +75,43 @@ TEST_CASE("B14: kv cache: rotated by position and masked from the end, any chunk
   Tensor keys = Tensor::copy_of(rope(all).value());
   kernels::copy(keys.view().slice(2, 5, 6), turned);
   check_close(attention(turned, keys, all, {.mask = Mask::causal()}).value(), {0.467153375, 0.505044115}, 0, 1e-9);
+}
+
+TEST_CASE("kv cache: a layer whose mask is not the same for the last token alone refuses it") {
+  Rng rng(1);
+  const NoGrad scope;
+  for (const Mask& mask : {Mask(), Mask::causal(Align::top_left), Mask::causal() & Mask::padding({4})}) {
+    const MultiHeadAttention layer({.width = 8, .heads = 2, .mask = mask}, rng);
+    KvCache cache = layer.cache(1, 6);
+    CHECK_THROWS_WITH_AS(layer(ones({1, 1, 8}), cache),
+                         fmt::format("attention: a cache is for a causal mask or a window, aligned at the bottom right, "
+                                     "and this layer's is {}",
+                                     mask)
+                             .c_str(),
+                         std::invalid_argument);
+    CHECK(cache.length() == 0);
+  }
+  const MultiHeadAttention layer({.width = 8, .heads = 2, .mask = Mask::window(3)}, rng);
+  KvCache cache = layer.cache(1, 6);
+  layer(ones({1, 2, 8}), cache);
+  CHECK(cache.length() == 2);
+}
+
+TEST_CASE("kv cache: what throws on the way leaves all layers of a Gpt as they were") {
+  const Gpt model({.vocab = 5, .context = 6, .layers = 3, .heads = 1, .width = 4}, Rng(1));
+  const NoGrad scope;
+  const Tensor first = tensor({{0, 1}}, i32), next = tensor({{2}}, i32);
+  GptCache cache = model.cache(1);
+  model(first, cache);
+  {
+    const Observer fault([](const TapPoint& at) -> Var {
+      if (at.path == "blocks.1.attention" && at.name == "heads") throw std::runtime_error("stopped");
+      return at.value;
+    });
+    CHECK_THROWS_WITH_AS(model(next, cache), "stopped", std::runtime_error);
+  }
+  CHECK(cache.length() == 2);
+  GptCache other = model.cache(1);
+  model(first, other);
+  CHECK(same_bits(model(next, cache).value(), model(next, other).value()));
 }

@@ -171,3 +171,17 @@ TEST_CASE("what is no sequence is an error") {
   CHECK_THROWS_WITH_AS(find_leaks([&](Var ids) { return embedding(table, ids); }, tokens, Mask()),
                        "find_leaks: no tap named residual shows what the model makes of its tokens", std::invalid_argument);
 }
+
+TEST_CASE("what is looked for leaves no gradient behind, and none that was there is touched") {
+  Gpt model(small(), Rng(3));
+  assert_no_leak(model);
+  const ParameterList parameters(model);
+  for (const auto& p : parameters.states()) CHECK_FALSE(detail::ParameterAccess::from(p).has_grad());
+  {
+    Tape tape;
+    tape.backward(sum(Var(model.token.weight)));
+  }
+  const Tensor before = Tensor::copy_of(model.token.weight.grad());
+  assert_no_leak(model);
+  CHECK(attune::check_kernels::same_bits(model.token.weight.grad(), before.view()));
+}

@@ -143,6 +143,15 @@ TEST_CASE("a loss without a trained parameter is no loss to verify") {
   CHECK(contains(report.text(), report.failure));
 }
 
+TEST_CASE("a gradient that f32 cannot hold has no digits, wherever it stands") {
+  for (const Tensor& at : {tensor({1, 2, 60}), tensor({60, 1, 2})}) {
+    OneParameter model{Parameter(at)};
+    const VerifyReport report = verify(model, [&] { return sum(log(exp(Var(model.weight) * 2) + 1)); });
+    CHECK_MESSAGE(report.verdict() == Verdict::right, report.text());
+    CHECK(report.parameters[0].single_digits() == 0);
+  }
+}
+
 TEST_CASE("a parameter that lies on a kink is held to forward mode alone, and the kink is named") {
   OneParameter model{Parameter(tensor({0, 1, -2, 3}))};
   const VerifyReport report = verify(model, [&] { return sum(relu(Var(model.weight))); });
