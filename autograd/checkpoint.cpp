@@ -115,7 +115,8 @@ std::vector<Passed> pass(std::span<const Var> inputs) {
     const Node& node = VarAccess::node(input, std::source_location::current());
     if (input.needs_grad() && !next.repeats) {
       next.caught = scratch(input.shape(), input.dtype());
-      next.begins = node.root == VarAccess::index(input) && node.touched && node.gradient;  // no view of another
+      // Not a view, nor a parameter, to whose gradient the tape inside may add by itself.
+      next.begins = node.root == VarAccess::index(input) && !node.parameter && node.touched && node.gradient;
       if (next.begins) kernels::copy(next.caught, gradient_place(node));
     }
     passed.push_back(next);
@@ -157,9 +158,11 @@ void backward(Recomputed call, const void* f, std::span<const Var> inputs, Mode 
     parameters = reached_parameters(first_borrowed);
   }
   for (const Reached& parameter : parameters) pass_on(parameter);
+  for (const Passed& each : passed)  // before views of them add theirs
+    if (each.begins && each.caught.data()) kernels::copy(Out(add_to(each.outside).view, false), each.caught);
   for (const Passed& each : passed)
-    if (each.caught.data())
-      if (Out d = add_to(each.outside)) kernels::copy(Out(d.view, d.accumulate && !each.begins), each.caught);
+    if (each.caught.data() && !each.begins)
+      if (Out d = add_to(each.outside)) kernels::copy(d, each.caught);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 //     x = checkpoint([&block](Var x) { return block(x); }, x);
 //
 // The bits are those of f(x...), of the result and of every gradient: dropout drops the same the second time. Only of an x
-// that is a view, as a slice, the parts of a gradient are summed in another order, where f reads it more than once. (Files
-// of weights are layers/checkpoint.h's matter.)
+// that is a view, as a slice, or a parameter, the parts of a gradient are summed in another order, where f reads it more
+// than once. (Files of weights are layers/checkpoint.h's matter.)
 #pragma once
 
 #include <new>

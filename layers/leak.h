@@ -7,7 +7,7 @@
 //
 // The gradient of the output at place t with respect to the input at place s is taken for every t, through the whole
 // model. It must be exactly 0 where the mask hides s from t, and for every other sequence of the batch; and it must not be
-// where s is visible, or else the test would pass a model that looks at nothing.
+// where s is visible, or else the test would pass a model that looks at nothing. Parameters keep the gradients they have.
 #pragma once
 
 #include <concepts>

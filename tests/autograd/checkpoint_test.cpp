@@ -119,6 +119,35 @@ TEST_CASE("checkpoint: an input that is used outside, and more than once inside,
   CHECK(gradient([&](Var v) { return v * checkpoint(two, v, v); }) == gradient([&](Var v) { return v * two(v, v); }));
 }
 
+TEST_CASE("checkpoint: an input beside a view of it, or that is a parameter which f reads by itself, loses no part") {
+  const Tensor x = tensor({0.5, -1, 2, 0.25}, f64);
+  const auto f = [](Var a, Var b) { return a * exp(b) + b; };
+  const auto gradient = [&](auto of) {
+    Tape tape;
+    const Var v = variable(x);
+    tape.backward(sum(of(v)));
+    return Tensor::copy_of(v.grad());
+  };
+  const auto part = [](Var v) { return slice(v, 0, 1, 2); };
+  const auto close = [](const Tensor& a, const Tensor& b) {
+    for (Index i = 0; i < a.count(); ++i) CHECK(a.at({i}) == doctest::Approx(b.at({i})).epsilon(1e-14));
+  };
+  close(gradient([&](Var v) { return checkpoint(f, part(v), v) * v; }), gradient([&](Var v) { return f(part(v), v) * v; }));
+  close(gradient([&](Var v) { return checkpoint(f, v, part(v)) * v; }), gradient([&](Var v) { return f(v, part(v)) * v; }));
+
+  const auto of_parameter = [&](bool again) {
+    Parameter p(x);
+    const auto product = [&](Var a) { return a * exp(Var(p)); };
+    for (int micro_batch = 0; micro_batch < 2; ++micro_batch) {
+      Tape tape;
+      const Var leaf(p);
+      tape.backward(sum((again ? checkpoint(product, leaf) : product(leaf)) * leaf));
+    }
+    return Tensor::copy_of(p.grad());
+  };
+  close(of_parameter(true), of_parameter(false));
+}
+
 TEST_CASE("checkpoint: under NoGrad, and of what needs no gradient, it is f") {
   Small model;
   const Tensor x = random({3, 4}, f64, 3);
